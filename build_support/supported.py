@@ -1,0 +1,73 @@
+"""Which TensorFlow goes with which Python: the one table that setup.py, make and CI read."""
+
+import platform
+
+#: Oldest TensorFlow whose headers the sources compile against.
+OLDEST_TENSORFLOW = (1, 15)
+
+#: Lane name -> (Python version, pip requirements). `{cpu}` becomes the distribution to install.
+LANES = {
+    "tf1.15": ((3, 7), ["tensorflow==1.15.5", "protobuf<3.21", "numpy<1.19"]),
+    "tf2.6": ((3, 9), ["{cpu}==2.6.5", "protobuf<3.21"]),
+    "tf2.15": ((3, 11), ["{cpu}==2.15.1"]),
+    "tf2.21": ((3, 11), ["{cpu}==2.21.0"]),
+}
+
+MAIN_LANE = "tf2.15"
+
+
+def python_is_supported(version_info):
+    """True for the Python versions that some supported TensorFlow runs on: 3.7 and 3.9 up."""
+    return tuple(version_info[:2]) >= (3, 7) and tuple(version_info[:2]) != (3, 8)
+
+
+def lane_requirements(lane):
+    """Returns pip requirements of `lane`, with the distribution this processor has wheels of."""
+    # The slim distribution is published for x86-64 only.
+    distribution = "tensorflow-cpu" if platform.machine() == "x86_64" else "tensorflow"
+    return [text.format(cpu=distribution) for text in LANES[lane][1]]
+
+
+def tensorflow_for_python(version_info):
+    """Returns the pip requirements of the TensorFlow to use with a Python version.
+
+    Args:
+        version_info: (major, minor, ...), as sys.version_info.
+
+    Raises:
+        ValueError: no supported TensorFlow runs on that Python.
+    """
+    if not python_is_supported(version_info):
+        raise ValueError("no supported TensorFlow for Python %d.%d" % tuple(version_info[:2]))
+    minor = tuple(version_info[:2])
+    if minor == (3, 7):
+        return lane_requirements("tf1.15")
+    if minor <= (3, 11):
+        return lane_requirements("tf2.15")
+    return lane_requirements("tf2.21")
+
+
+def tensorflow_from_option(option, version_info):
+    """Returns the pip requirements for what a person wrote after TF=.
+
+    Args:
+        option: a lane ("tf2.6"), a version ("2.6.5"), pip requirements ("tensorflow==2.16.2"),
+            or "" for the default of the Python version.
+        version_info: (major, minor, ...), as sys.version_info.
+    """
+    option = option.strip()
+    if not option:
+        return tensorflow_for_python(version_info)
+    if option in LANES:
+        return lane_requirements(option)
+    if not option[0].isdigit():
+        return option.split()
+    for lane in LANES:
+        requirements = lane_requirements(lane)
+        if requirements[0].endswith("==" + option):
+            return requirements
+    distribution = "tensorflow-cpu" if platform.machine() == "x86_64" else "tensorflow"
+    if int(option.split(".")[0]) < 2:
+        # The versions before 2 have no slim distribution for every release, and the table's bounds.
+        return ["tensorflow==" + option, "protobuf<3.21", "numpy<1.19"]
+    return ["%s==%s" % (distribution, option)]
