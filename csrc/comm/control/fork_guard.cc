@@ -1,0 +1,131 @@
+#include "csrc/comm/control/fork_guard.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "csrc/comm/control/process_events.h"
+
+namespace npu_bridge {
+namespace control {
+namespace {
+
+std::atomic<bool> forked_child{false};
+
+struct Registry {
+  std::mutex mutex;
+  std::set<int> descriptors;
+  std::map<void*, std::size_t> mappings;
+};
+
+// Never destroyed: descriptors are closed after static destructors have run, too.
+Registry& TheRegistry();
+
+void BeforeFork() { TheRegistry().mutex.lock(); }
+
+void AfterForkInParent() { TheRegistry().mutex.unlock(); }
+
+void AfterForkInChild() {
+  forked_child.store(true);
+  Registry& registry = TheRegistry();
+  for (const int descriptor : registry.descriptors) ::close(descriptor);
+  registry.descriptors.clear();
+  for (const auto& mapping : registry.mappings) {
+    ::mmap(mapping.first, mapping.second, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  }
+  registry.mappings.clear();
+  registry.mutex.unlock();
+}
+
+Registry& TheRegistry() {
+  static Registry* const registry = [] {
+    Registry* made = new Registry;
+    pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+    return made;
+  }();
+  return *registry;
+}
+
+}  // namespace
+
+const char* const kForkedChildMessage =
+    "this process was forked from a rank after the rank began to use collectives; collectives work "
+    "in the rank itself only. Start the child by spawn or exec, or fork it before the first "
+    "collective.";
+
+bool IsForkedChild() { return forked_child.load(std::memory_order_relaxed); }
+
+Status CheckNotForked() {
+  return IsForkedChild() ? FailedPrecondition(kForkedChildMessage) : Status::Ok();
+}
+
+ForkBlocked::ForkBlocked() { TheRegistry().mutex.lock(); }
+
+ForkBlocked::~ForkBlocked() { TheRegistry().mutex.unlock(); }
+
+OwnedDescriptor::OwnedDescriptor(const ForkBlocked& /*lock*/, int descriptor)
+    : descriptor_(descriptor) {
+  if (descriptor >= 0) TheRegistry().descriptors.insert(descriptor);
+}
+
+OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& other) noexcept {
+  if (this != &other) {
+    Close();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+  }
+  return *this;
+}
+
+void OwnedDescriptor::Close() {
+  if (descriptor_ < 0) return;
+  const int kept_errno = errno;
+  {
+    const ForkBlocked lock;
+    // Absent only in a forked child, where the number may by now be a descriptor of somebody else.
+    if (TheRegistry().descriptors.erase(descriptor_) > 0) ::close(descriptor_);
+  }
+  descriptor_ = -1;
+  errno = kept_errno;
+}
+
+int OwnedDescriptor::Release() {
+  const ForkBlocked lock;
+  TheRegistry().descriptors.erase(descriptor_);
+  return std::exchange(descriptor_, -1);
+}
+
+Status SharedMapping::Map(int descriptor, std::size_t bytes,
+                          std::unique_ptr<SharedMapping>* mapping) {
+  const ForkBlocked lock;
+  if (IsForkedChild()) return FailedPrecondition(kForkedChildMessage);
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (data == MAP_FAILED) {
+    return ResourceExhausted(WithErrno("cannot map the shared memory between the ranks", errno));
+  }
+  TheRegistry().mappings[data] = bytes;
+  mapping->reset(new SharedMapping(data, bytes));
+  return Status::Ok();
+}
+
+SharedMapping::~SharedMapping() {
+  const ForkBlocked lock;
+  TheRegistry().mappings.erase(data_);
+  ::munmap(data_, bytes_);
+}
+
+std::string WithErrno(const std::string& text, int error) {
+  char buffer[128];
+  return text + ": " + ::strerror_r(error, buffer, sizeof buffer);
+}
+
+}  // namespace control
+}  // namespace npu_bridge
