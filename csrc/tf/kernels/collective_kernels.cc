@@ -1,0 +1,22 @@
+// The kernels of the collective ops, a line each.
+#include "csrc/tf/kernels/collective_kernel.h"
+
+namespace npu_bridge {
+
+#define NPU_BRIDGE_REGISTER_COLLECTIVE(op, collective, builder)    \
+  REGISTER_KERNEL_BUILDER(Name(op).Device(tensorflow::DEVICE_CPU), \
+                          CollectiveKernelOf<Collective::collective, builder>)
+
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomAllReduce", kAllReduce, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomAllGather", kAllGather, BuildAllGather);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomBroadcast", kBroadcast, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomReduce", kReduce, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomReduceScatter", kReduceScatter, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomSend", kSend, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomReceive", kReceive, BuildReceive);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomAllToAllV", kAllToAllV, BuildAllToAllV);
+NPU_BRIDGE_REGISTER_COLLECTIVE("HcomAllToAllVC", kAllToAllVC, BuildAllToAllVC);
+
+#undef NPU_BRIDGE_REGISTER_COLLECTIVE
+
+}  // namespace npu_bridge
