@@ -1,0 +1,1 @@
+"""Groups of ranks; see `hccl.manage.api`."""

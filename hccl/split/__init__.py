@@ -1,0 +1,1 @@
+"""How gradients are cut into segments; see `hccl.split.api`."""

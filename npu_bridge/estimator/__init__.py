@@ -1,0 +1,1 @@
+"""Start, end, and training helpers for TensorFlow 1 scripts."""

@@ -1,0 +1,1 @@
+"""The collectives for TensorFlow 1 scripts."""

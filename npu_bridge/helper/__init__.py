@@ -1,0 +1,1 @@
+"""The ops that TensorFlow loaded, and the version."""

@@ -1,0 +1,1 @@
+"""Where the original keeps the modules that npu_device gives out."""

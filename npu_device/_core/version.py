@@ -1,0 +1,3 @@
+"""The version of npu-bridge: the only place that holds it."""
+
+VERSION = "0.1.0"
