@@ -64,9 +64,9 @@ def check_tensorflow_version(version, release):
         raise BuildError(
             "TensorFlow %s is too old, %d.%d is the oldest supported: install one of %s."
             % (
-                (version,)
-                + supported.OLDEST_TENSORFLOW
-                + (", ".join(requirements[0] for _, requirements in supported.LANES.values()),)
+                version,
+                *supported.OLDEST_TENSORFLOW,
+                ", ".join(requirements[0] for _, requirements in supported.LANES.values()),
             )
         )
 

@@ -56,7 +56,7 @@ def build(tensorflow, directory=None, install_to=None, options=()):
     arguments += _definitions(tensorflow, directory)
     arguments += options
     _run(arguments, "configure")
-    _run([cmake, "--build", directory] + _parallel(), "compile")
+    _run([cmake, "--build", directory, *_parallel()], "compile")
     if install_to is not None:
         _run(
             [cmake, "--install", directory, "--component", "python", "--prefix", install_to],

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from hccl.manage.api import get_rank_id, get_rank_size
 
+from hccl.manage.api import get_rank_id, get_rank_size
 from npu_bridge.hccl import hccl_ops
 
 tf.disable_eager_execution()

@@ -13,9 +13,9 @@ import argparse
 
 import numpy as np
 import tensorflow as tf
-from hccl.manage.api import get_rank_id, get_rank_size
 
 import npu_device as npu
+from hccl.manage.api import get_rank_id, get_rank_size
 from npu_device.distribute import hccl_ops
 
 npu.open().as_default()
@@ -92,7 +92,7 @@ def main():
             print("step %2d  loss %.4f" % (step + 1, float(loss)))
 
     np.testing.assert_allclose(local_rows.numpy(), reference[rank::rank_size], rtol=1e-4, atol=1e-5)
-    print("rank %d of %d: its %d rows equal one process's" % (rank, rank_size, len(local_rows)))
+    print("rank %d of %d: its %d rows equal one process's" % (rank, rank_size, local_rows.shape[0]))
 
 
 if __name__ == "__main__":

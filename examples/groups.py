@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from hccl.manage.api import create_group, destroy_group, get_rank_id, get_rank_size
 
+from hccl.manage.api import create_group, destroy_group, get_rank_id, get_rank_size
 from npu_bridge.hccl import hccl_ops
 
 tf.disable_eager_execution()

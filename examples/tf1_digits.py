@@ -15,8 +15,8 @@ import zlib
 import digits_data
 import numpy as np
 import tensorflow as tf
-from hccl.manage.api import get_rank_id, get_rank_size
 
+from hccl.manage.api import get_rank_id, get_rank_size
 from npu_bridge.estimator import npu_ops
 from npu_bridge.hccl import hccl_ops
 

@@ -15,9 +15,9 @@ import zlib
 import digits_data
 import numpy as np
 import tensorflow as tf
-from hccl.manage.api import get_rank_id, get_rank_size
 
 import npu_device as npu
+from hccl.manage.api import get_rank_id, get_rank_size
 
 npu.open().as_default()
 

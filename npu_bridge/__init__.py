@@ -11,9 +11,9 @@ from npu_device._core import hccl_package
 
 hccl_package.prefer_ours()
 
-from npu_bridge.hccl import hccl_ops  # noqa: E402
-from npu_bridge.helper import helper  # noqa: E402
-from npu_bridge.helper.helper import npu_bridge_handle  # noqa: E402
-from npu_bridge.helper.helper import version as __version__  # noqa: E402
+from npu_bridge.hccl import hccl_ops
+from npu_bridge.helper import helper
+from npu_bridge.helper.helper import npu_bridge_handle
+from npu_bridge.helper.helper import version as __version__
 
 __all__ = ["__version__", "hccl_ops", "helper", "npu_bridge_handle"]

@@ -34,7 +34,7 @@ NPU = "/job:localhost/replica:0/task:0/device:NPU"
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 _lock = threading.Lock()
-_handle: Optional["NpuDeviceHandle"] = None
+_handle: Optional[NpuDeviceHandle] = None
 
 
 class NpuDeviceHandle:
@@ -69,7 +69,7 @@ class NpuDeviceHandle:
         """Returns whether the job has more than one rank."""
         return self.workers_num > 1 and 0 <= self.worker_id < self.workers_num
 
-    def as_default(self) -> "NpuDeviceHandle":
+    def as_default(self) -> NpuDeviceHandle:
         """Makes the device the one that ops run on, which it is. Returns the handle."""
         return self
 
@@ -110,7 +110,7 @@ def open(device_id: Optional[int] = None) -> NpuDeviceHandle:
 
 
 def close() -> None:
-    """Closes the device: leaves the job, for other ranks like a normal exit. Does nothing if closed.
+    """Closes the device: leaves the job, as a normal exit does. Does nothing if closed.
 
     Source of the contract: CANN TF Adapter API, npu.close.
     """

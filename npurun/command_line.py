@@ -154,7 +154,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     for note in environment.notes:
         console.say(note)
     # As `python script.py` does, the interpreter itself finds the script's folder or the module.
-    supervisor = Supervisor([sys.executable] + command, environment, console, logs, grace)
+    supervisor = Supervisor([sys.executable, *command], environment, console, logs, grace)
     try:
         return supervisor.run()
     except StartError as error:

@@ -59,7 +59,7 @@ def _cut(line: bytes) -> List[bytes]:
             end -= 1
         pieces.append(line[:end])
         line = line[end:]
-    return pieces + [line]
+    return [*pieces, line]
 
 
 class LastLines:

@@ -206,7 +206,7 @@ def _pip_command(environment: str) -> list:
 
 def _pip(environment: str, arguments: list) -> None:
     """Runs pip install, again where it failed: most failures here are the network's."""
-    command = _pip_command(environment) + ["--quiet", "--retries", "5", "--timeout", "60"]
+    command = [*_pip_command(environment), "--quiet", "--retries", "5", "--timeout", "60"]
     for attempt in range(1, ATTEMPTS + 1):
         if subprocess.run(command + arguments).returncode == 0:
             return

@@ -9,7 +9,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from npu_device._core import environment  # noqa: E402
+from npu_device._core import environment
 
 _HEAD = """# Environment variables
 

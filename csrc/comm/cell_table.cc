@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -52,15 +53,15 @@ Status CellTable::Open(control::HostChannel* channel, std::unique_ptr<CellTable>
   int descriptor = -1;
   Status status = channel->ShareSegment("matching", places.total, &descriptor);
   if (!status.ok()) return status;
-  void* base =
-      mmap(nullptr, places.total, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  void* base = mmap(nullptr, places.total, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   const int map_error = errno;
   close(descriptor);
   if (base == MAP_FAILED) {
-    return ResourceExhausted("The matching table (" + std::to_string(places.total >> 20) +
-                             " MiB of address space, sparse) cannot be mapped: " +
-                             std::strerror(map_error) + ". Is a limit on address space set "
-                             "(ulimit -v)?");
+    return ResourceExhausted(
+        "The matching table (" + std::to_string(places.total >> 20) +
+        " MiB of address space, sparse) cannot be mapped: " + std::strerror(map_error) +
+        ". Is a limit on address space set "
+        "(ulimit -v)?");
   }
   // A forked child must not hold the table: its copy of the locks would be its parent's.
   madvise(base, places.total, MADV_DONTFORK);
@@ -86,8 +87,28 @@ Status CellTable::Open(control::HostChannel* channel, std::unique_ptr<CellTable>
     }
   }
   if (header->layout != places.Layout()) {
-    return Internal("The ranks of this host run different versions of this package: their "
-                    "matching tables differ. Install one version for all of them.");
+    return Internal(
+        "The ranks of this host run different versions of this package: their "
+        "matching tables differ. Install one version for all of them.");
+  }
+  return Status::Ok();
+}
+
+Status CellTable::AwaitOthers(const control::HostChannel& channel,
+                              const std::atomic<bool>& interrupted) {
+  std::atomic<std::uint32_t>& opened = header_->opened;
+  opened.fetch_add(1);
+  FutexWake(opened, static_cast<int>(host_size_));
+  const std::vector<std::int32_t>& ranks = channel.membership().host_ranks;
+  for (std::uint32_t count = opened.load(); count < host_size_; count = opened.load()) {
+    if (interrupted.load()) return Cancelled("Interrupted while the other ranks started.");
+    // One that has gone will not come; the ops that need it say so.
+    if (std::any_of(ranks.begin(), ranks.end(), [&channel](std::int32_t rank) {
+          return channel.state(rank) != control::RankState::kAlive;
+        })) {
+      break;
+    }
+    FutexWait(opened, count, 100);
   }
   return Status::Ok();
 }
@@ -192,8 +213,8 @@ void CellTable::RepairChain(Bucket* bucket) const {
   }
 }
 
-bool CellTable::Store(std::uint32_t index, std::uint32_t member_index,
-                      const std::string& agreement, const std::string& own) {
+bool CellTable::Store(std::uint32_t index, std::uint32_t member_index, const std::string& agreement,
+                      const std::string& own) {
   CellMember* place = member(index, member_index);
   const bool shared = cell(index)->first_member != kNobody && AgreesWithFirst(index, agreement);
   const std::size_t agreement_size = shared ? 0 : agreement.size();
@@ -208,8 +229,7 @@ bool CellTable::Store(std::uint32_t index, std::uint32_t member_index,
   std::memcpy(target, agreement.data(), agreement_size);
   std::memcpy(target + agreement_size, own.data(), own.size());
   place->own_size = static_cast<std::uint32_t>(own.size());
-  place->agreement_size =
-      shared ? kSharedAgreement : static_cast<std::uint32_t>(agreement.size());
+  place->agreement_size = shared ? kSharedAgreement : static_cast<std::uint32_t>(agreement.size());
   if (cell(index)->first_member == kNobody) {
     cell(index)->first_member = member_index;
   } else if (!shared) {

@@ -2,6 +2,7 @@
 #ifndef NPU_BRIDGE_CSRC_COMM_CELL_TABLE_H_
 #define NPU_BRIDGE_CSRC_COMM_CELL_TABLE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,6 +21,9 @@ class CellTable {
   // Maps the table that the ranks of the host share; the first to come makes it. Blocks until it
   // is made.
   static Status Open(control::HostChannel* channel, std::unique_ptr<CellTable>* table);
+  // Waits until every rank of the host has opened all that the ranks share: a rank that refuses its
+  // first op and ends must not take away what a slower rank has yet to open.
+  Status AwaitOthers(const control::HostChannel& channel, const std::atomic<bool>& interrupted);
   ~CellTable();
   CellTable(const CellTable&) = delete;
   CellTable& operator=(const CellTable&) = delete;

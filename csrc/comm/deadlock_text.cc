@@ -23,12 +23,19 @@ std::string DescribeWaits(const WaitsOfRank& waits) {
   return text;
 }
 
+bool SameTensors(const Fingerprint& a, const Fingerprint& b) {
+  return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+                    [](const Fingerprint::Tensor& one, const Fingerprint::Tensor& other) {
+                      return one.type == other.type && one.shape == other.shape;
+                    });
+}
+
 // The first pair of waits of different ranks that is one op under two names; empty where none is.
 std::string DescribeOuterScopes(const std::vector<WaitsOfRank>& by_rank) {
   for (const WaitsOfRank& waits : by_rank) {
     for (const Fingerprint& a : by_rank.front()) {
       for (const Fingerprint& b : waits) {
-        if (a.collective != b.collective || a.tensors.size() != b.tensors.size() ||
+        if (a.collective != b.collective || !SameTensors(a, b) ||
             !DifferInOuterScope(a.tag, b.tag)) {
           continue;
         }
@@ -72,14 +79,16 @@ std::string DeadlockText(const Group& group, const std::vector<WaitsOfRank>& by_
                          const std::string& limit) {
   std::vector<std::string> values;
   for (const WaitsOfRank& waits : by_rank) values.push_back(DescribeWaits(waits));
-  std::string text = "Mismatch in group " + group.name +
-                     ": every rank waits, in ops that cannot pair, and nothing has moved for " +
-                     limit + " (NPU_BRIDGE_MISMATCH_TIMEOUT): " +
-                     DescribeSides(group, values, "waits in", "wait in") + ".";
+  std::string text =
+      "Mismatch in group " + group.name +
+      ": every rank waits, in ops that cannot pair, and nothing has moved for " + limit +
+      " (NPU_BRIDGE_MISMATCH_TIMEOUT): " + DescribeSides(group, values, "waits in", "wait in") +
+      ".";
   text += DescribeOuterScopes(by_rank);
   if (AnyFused(by_rank)) {
-    text += " Where one of these is a fused op and a rank needs something between its members, "
-            "pass fusion=0 to them.";
+    text +=
+        " Where one of these is a fused op and a rank needs something between its members, "
+        "pass fusion=0 to them.";
   }
   return text + " All ranks must run the same collectives, under the same names.";
 }

@@ -27,13 +27,17 @@ std::size_t Processors() {
 }  // namespace
 
 Status Engine::Start(std::shared_ptr<control::HostChannel> channel, const Settings& settings,
-                     bool in_process, std::shared_ptr<Engine>* engine) {
+                     const std::atomic<bool>& interrupted, bool in_process,
+                     std::shared_ptr<Engine>* engine) {
   const bool alone = channel->membership().size == 1;
   std::unique_ptr<CellTable> table;
   Status status = alone ? Status::Ok() : CellTable::Open(channel.get(), &table);
   if (!status.ok()) return status;
   std::shared_ptr<TransportSet> transports;
   status = TransportSet::Open(settings, channel, in_process, &transports);
+  if (!status.ok()) return status;
+  // Ranks in one process start when they like, and nothing of theirs goes away with one of them.
+  if (!alone && !in_process) status = table->AwaitOthers(*channel, interrupted);
   if (!status.ok()) return status;
 
   std::shared_ptr<Engine> made(new Engine(std::move(channel), settings));
@@ -85,9 +89,10 @@ void Engine::Forget(const std::shared_ptr<const Group>& group) {
 }
 
 void Engine::Run() {
-  while (!quit_.load()) {
-    // What is rung from here on ends the wait below.
+  for (;;) {
+    // What is rung from here on ends the wait below; so all that may ring is looked at after it.
     const std::uint32_t value = own_doorbell_.Value();
+    if (quit_.load()) return;
     own_doorbell_.Drain([this](std::uint32_t cell) {
       std::shared_ptr<Operation> operation;
       {

@@ -30,8 +30,10 @@ class Engine {
  public:
   // Opens table and transports on a channel whose ranks have met. Blocks. `in_process`: the ranks
   // are threads.
+  // A start that waits for other ranks ends early when *interrupted becomes true.
   static Status Start(std::shared_ptr<control::HostChannel> channel, const Settings& settings,
-                      bool in_process, std::shared_ptr<Engine>* engine);
+                      const std::atomic<bool>& interrupted, bool in_process,
+                      std::shared_ptr<Engine>* engine);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -92,7 +92,8 @@ bool Engine::SubmitAlone(const std::shared_ptr<Operation>& operation, const Stat
   }
   Status status = refusal;
   // Without a peer there is no key under which a refusal could be posted.
-  const bool alone = group.size() == 1 || (to_peer && (!peer_known || request.peer_rank == group.rank));
+  const bool alone =
+      group.size() == 1 || (to_peer && (!peer_known || request.peer_rank == group.rank));
   if (!alone) return false;
   std::vector<CollectiveResult> results;
   if (status.ok()) status = RunAlone(request, group, &results);
@@ -207,15 +208,14 @@ void Engine::Look(const std::shared_ptr<Operation>& operation) {
   if (!operation->has_cell()) return;
   const CellState state = matching_->State(operation->ref);
   // In one order, a failed operation too: it may have a number, and takes its turn.
-  if (state == CellState::kMatched ||
-      (state == CellState::kFailed && operation->in_one_order())) {
+  if (state == CellState::kMatched || (state == CellState::kFailed && operation->in_one_order())) {
     Begin(operation);
   }
   if (operation->phase.load() == Phase::kOrdering) {
     if (order_queue_->Advance(operation)) Finish(operation, matching_->Failure(operation->ref), {});
     return;
   }
-  if (state != CellState::kFailed) return;
+  if (state == CellState::kOpen || state == CellState::kMatched) return;
   if (operation->Claim(Phase::kWaiting, Phase::kDone)) {
     const Status failure = matching_->Failure(operation->ref);
     if (operation->request->collective == Collective::kReceive) {
@@ -263,11 +263,11 @@ void Engine::StartTransport(const std::shared_ptr<Operation>& operation) {
   if (result.code != 0) {
     operation->self.reset();
     const Status failure = ToStatus(result);
-    matching_->Fail(operation->ref,
-                    Status(failure.code(),
-                           DescribeOp(*operation->request) + ": " +
-                               DescribeRank(operation->group(), operation->group().rank) +
-                               " could not start it: " + failure.message()));
+    matching_->Fail(
+        operation->ref,
+        Status(failure.code(), DescribeOp(*operation->request) + ": " +
+                                   DescribeRank(operation->group(), operation->group().rank) +
+                                   " could not start it: " + failure.message()));
     operation->phase.store(Phase::kDone);
     Finish(operation, matching_->Failure(operation->ref), {});
     return;
@@ -285,11 +285,11 @@ void Engine::TransportDone(Operation* raw, const npu_transport_status& transport
   if (transport_status.code != 0) {
     // The first failure stands: where the cell has failed already, all ranks get that text.
     const Status failure = ToStatus(transport_status);
-    matching_->Fail(operation->ref,
-                    Status(failure.code(),
-                           DescribeOp(*operation->request) + ": " +
-                               DescribeRank(operation->group(), operation->group().rank) + ": " +
-                               failure.message()));
+    matching_->Fail(
+        operation->ref,
+        Status(failure.code(), DescribeOp(*operation->request) + ": " +
+                                   DescribeRank(operation->group(), operation->group().rank) +
+                                   ": " + failure.message()));
     Finish(operation, matching_->Failure(operation->ref), {});
     return;
   }

@@ -101,8 +101,8 @@ std::string EncodeAgreement(const CollectiveRequest& request) {
   writer.Byte(static_cast<std::int32_t>(AgreedKind(request.collective)));
   writer.Byte(static_cast<std::int32_t>(IsReducing(request.collective) ? request.reduction
                                                                        : Reduction::kNone));
-  const bool rooted = request.collective == Collective::kBroadcast ||
-                      request.collective == Collective::kReduce;
+  const bool rooted =
+      request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
   writer.Number(rooted ? request.root_rank : 0);
   writer.Length(request.tensors.size());
   for (const CollectiveTensor& tensor : request.tensors) {

@@ -46,11 +46,10 @@ std::string EncodeOwn(const CollectiveRequest& request);
 // Bytes come from other processes: false when they are not what an Encode function wrote.
 bool Decode(const std::string& agreement, const std::string& own, Fingerprint* fingerprint);
 
-// Ok when the ranks agree; else InvalidArgument with a text that names both sides. `members` has one
-// entry a rank of the group (collectives) or source and destination (point to point).
+// Ok when the ranks agree; else InvalidArgument with a text that names both sides. `members` has
+// one entry a rank of the group (collectives) or source and destination (point to point).
 Status CompareCollective(const Group& group, const std::vector<Fingerprint>& members);
-Status ComparePointToPoint(const Group& group, const Fingerprint& send,
-                           const Fingerprint& receive);
+Status ComparePointToPoint(const Group& group, const Fingerprint& send, const Fingerprint& receive);
 
 }  // namespace comm
 }  // namespace npu_bridge

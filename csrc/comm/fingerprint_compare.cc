@@ -32,9 +32,8 @@ class Comparison {
 
   template <typename Field>
   bool Differs(Field field) const {
-    return std::any_of(members_.begin() + 1, members_.end(), [&](const Fingerprint& member) {
-      return field(member) != field(first());
-    });
+    return std::any_of(members_.begin() + 1, members_.end(),
+                       [&](const Fingerprint& member) { return field(member) != field(first()); });
   }
 
   bool NamesDiffer() const {
@@ -70,12 +69,11 @@ class Comparison {
     if (!Differs([](const Fingerprint& member) { return member.tensors.size(); })) {
       return Status::Ok();
     }
-    return InvalidArgument(
-        Op() + ": " +
-        Sides([](const Fingerprint& member) {
-          return Count(static_cast<std::int64_t>(member.tensors.size()), "tensor");
-        }) +
-        ". All ranks must pass the same list of tensors.");
+    return InvalidArgument(Op() + ": " + Sides([](const Fingerprint& member) {
+                             return Count(static_cast<std::int64_t>(member.tensors.size()),
+                                          "tensor");
+                           }) +
+                           ". All ranks must pass the same list of tensors.");
   }
 
   Status CompareTensors() const {
@@ -83,11 +81,9 @@ class Comparison {
                            first().collective == Collective::kAllToAllVC;
     const std::size_t count = first().tensors.size();
     for (std::size_t i = 0; i < count; ++i) {
-      const bool types =
-          Differs([i](const Fingerprint& member) { return member.tensors[i].type; });
-      const bool shapes = !any_shape && Differs([i](const Fingerprint& member) {
-        return member.tensors[i].shape;
-      });
+      const bool types = Differs([i](const Fingerprint& member) { return member.tensors[i].type; });
+      const bool shapes =
+          !any_shape && Differs([i](const Fingerprint& member) { return member.tensors[i].shape; });
       if (!types && !shapes) continue;
       std::string which;
       if (count > 1) {
@@ -145,12 +141,10 @@ class Comparison {
     const std::int32_t n = group_.size();
     for (std::int32_t sender = 0; sender < n; ++sender) {
       for (std::int32_t receiver = 0; receiver < n; ++receiver) {
-        const std::int64_t sends =
-            members_[static_cast<std::size_t>(sender)].send_counts[static_cast<std::size_t>(
-                receiver)];
-        const std::int64_t expects =
-            members_[static_cast<std::size_t>(receiver)].receive_counts[static_cast<std::size_t>(
-                sender)];
+        const std::int64_t sends = members_[static_cast<std::size_t>(sender)]
+                                       .send_counts[static_cast<std::size_t>(receiver)];
+        const std::int64_t expects = members_[static_cast<std::size_t>(receiver)]
+                                         .receive_counts[static_cast<std::size_t>(sender)];
         if (sends == expects) continue;
         const std::string to = std::to_string(receiver);
         const std::string from = std::to_string(sender);
@@ -212,13 +206,12 @@ Status ComparePointToPoint(const Group& group, const Fingerprint& send,
   const bool shapes = sent.shape != expected.shape;
   if (!types && !shapes) return Status::Ok();
   const char* rule = !shapes ? "dtype" : !types ? "shape" : "dtype and the same shape";
-  return InvalidArgument(DescribeOp(Collective::kReceive, receive.node_name, group.name) +
-                         " (sr_tag " + std::to_string(receive.send_receive_tag) + "): " +
-                         DescribeRank(group, send.peer) + " expects " +
-                         DescribeTensor(expected.type, expected.shape) + " from " +
-                         DescribeRank(group, receive.peer) + ", which sent " +
-                         DescribeTensor(sent.type, sent.shape) + " (HcomSend '" + send.node_name +
-                         "'). Sender and receiver must name the same " + rule + ".");
+  return InvalidArgument(
+      DescribeOp(Collective::kReceive, receive.node_name, group.name) + " (sr_tag " +
+      std::to_string(receive.send_receive_tag) + "): " + DescribeRank(group, send.peer) +
+      " expects " + DescribeTensor(expected.type, expected.shape) + " from " +
+      DescribeRank(group, receive.peer) + ", which sent " + DescribeTensor(sent.type, sent.shape) +
+      " (HcomSend '" + send.node_name + "'). Sender and receiver must name the same " + rule + ".");
 }
 
 }  // namespace comm

@@ -49,8 +49,10 @@ Status GroupTable::Create(const std::string& name, const std::vector<std::int32_
   if (ranks.empty()) return InvalidArgument(what + "the list of ranks is empty.");
   std::lock_guard<std::mutex> lock(mutex_);
   if (groups_.count(name) != 0) {
-    return AlreadyExists(what + "a group of that name exists. Destroy it first or take another "
-                                "name. Known groups: " + KnownNamesLocked() + ".");
+    return AlreadyExists(what +
+                         "a group of that name exists. Destroy it first or take another "
+                         "name. Known groups: " +
+                         KnownNamesLocked() + ".");
   }
   std::vector<bool> seen(static_cast<std::size_t>(world_size_), false);
   for (std::int32_t rank : ranks) {

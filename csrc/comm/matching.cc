@@ -41,9 +41,9 @@ Arrival::Arrival(const Group& group_of_request, const CollectiveRequest& the_req
   const std::int32_t source = sends ? group.rank : request.peer_rank;
   const std::int32_t destination = sends ? request.peer_rank : group.rank;
   key.point_to_point = 1;
-  key.tag_low = HashCombine(static_cast<std::uint64_t>(source) << 32 |
-                                static_cast<std::uint32_t>(destination),
-                            static_cast<std::uint64_t>(request.send_receive_tag));
+  key.tag_low = HashCombine(
+      static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination),
+      static_cast<std::uint64_t>(request.send_receive_tag));
   key.tag_high = static_cast<std::uint64_t>(request.send_receive_tag);
   key.frame_id = static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
   member = sends ? 0 : 1;
@@ -51,8 +51,8 @@ Arrival::Arrival(const Group& group_of_request, const CollectiveRequest& the_req
 }
 
 struct Matching::Found {
-  std::uint32_t to_join = kNoCell;    // the oldest that this rank has not arrived in
-  std::uint32_t duplicate = kNoCell;  // this rank is in it already
+  std::uint32_t to_join = kNoCell;         // the oldest that this rank has not arrived in
+  std::uint32_t duplicate = kNoCell;       // this rank is in it already
   std::vector<std::uint32_t> other_steps;  // open, another step, this rank has not arrived
 };
 
@@ -107,8 +107,8 @@ std::uint32_t Matching::CreateLocked(Bucket* bucket, const Arrival& arrival) {
   cell->step = arrival.step;
   for (std::uint32_t i = 0; i < cell->member_count; ++i) {
     const std::int32_t rank = arrival.ranks[i];
-    table_->host_indexes(index)[i] = HostIndex(
-        channel_->membership(), arrival.group.ranks[static_cast<std::size_t>(rank)]);
+    table_->host_indexes(index)[i] =
+        HostIndex(channel_->membership(), arrival.group.ranks[static_cast<std::size_t>(rank)]);
     CellMember* member = table_->member(index, i);
     member->flags = 0;
     member->heap_block = 0;
@@ -161,8 +161,8 @@ Status Matching::Arrive(const Arrival& arrival, CellRef* ref, CellState* state) 
     if (index == kNoCell) index = CreateLocked(bucket, arrival);
     if (index == kNoCell) {
       return ResourceExhausted(DescribeOp(arrival.request) + ": " +
-                               DescribeRank(arrival.group, arrival.group.rank) +
-                               " finds all " + std::to_string(kCellCount) +
+                               DescribeRank(arrival.group, arrival.group.rank) + " finds all " +
+                               std::to_string(kCellCount) +
                                " places for ops in flight on this host in use. Are there sends "
                                "that no rank receives?");
     }
@@ -275,7 +275,11 @@ void Matching::NotifyParked(const CellRef& ref) {
   }
 }
 
-CellState Matching::State(const CellRef& ref) const { return StateOf(table_->cell(ref.cell)); }
+CellState Matching::State(const CellRef& ref) const {
+  const Cell* cell = table_->cell(ref.cell);
+  const CellState state = StateOf(cell);
+  return cell->match_id.load() == ref.match_id ? state : CellState::kFree;
+}
 
 std::uint64_t Matching::Order(const CellRef& ref) const {
   return table_->cell(ref.cell)->order.load();
@@ -311,7 +315,11 @@ Status Matching::Failure(const CellRef& ref) {
   Bucket* bucket = table_->BucketOf(ref.key);
   RobustLock lock(&bucket->mutex);
   if (lock.owner_died()) table_->RepairChain(bucket);
-  return FailureLocked(ref.cell);
+  if (IsLocked(ref.cell, ref) && StateOf(table_->cell(ref.cell)) == CellState::kFailed) {
+    return FailureLocked(ref.cell);
+  }
+  return Internal("Rank " + std::to_string(channel_->membership().rank) +
+                  " was taken for dead by the others while it was in this op.");
 }
 
 Status Matching::FailureLocked(std::uint32_t index) const {

@@ -26,8 +26,8 @@ struct Arrival {
   const CollectiveRequest& request;
   CellKey key;
   std::uint64_t step = 0;
-  std::uint32_t member = 0;             // this rank's place among the cell's members
-  std::vector<std::int32_t> ranks;      // of the members, in the group
+  std::uint32_t member = 0;         // this rank's place among the cell's members
+  std::vector<std::int32_t> ranks;  // of the members, in the group
 };
 
 // A cell that this rank has arrived in and not departed from: until then it cannot be freed.
@@ -70,6 +70,7 @@ class Matching {
   // departure.
   void Refuse(const Arrival& arrival, const Status& refusal);
 
+  // kFree: the cell was taken away, since the others hold this rank for dead.
   CellState State(const CellRef& ref) const;
   // The text that all ranks of a failed cell get.
   Status Failure(const CellRef& ref);

@@ -20,8 +20,8 @@ std::string DescribeOp(Collective collective, const std::string& node_name,
 }
 
 std::string DescribeOp(const CollectiveRequest& request) {
-  return DescribeOp(request.collective,
-                    request.node_name.empty() ? request.tag : request.node_name, request.group);
+  return DescribeOp(request.collective, request.node_name.empty() ? request.tag : request.node_name,
+                    request.group);
 }
 
 std::string JoinNumbers(const std::vector<std::int32_t>& numbers) {
@@ -50,7 +50,8 @@ std::string DescribeRanks(const Group& group, const std::vector<std::int32_t>& m
   }
   if (same) return text;
   std::vector<std::int32_t> world;
-  for (std::int32_t member : members) world.push_back(group.ranks[static_cast<std::size_t>(member)]);
+  for (std::int32_t member : members)
+    world.push_back(group.ranks[static_cast<std::size_t>(member)]);
   return text + " of the group (world " + noun + JoinNumbers(world) + ")";
 }
 

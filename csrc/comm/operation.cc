@@ -23,8 +23,8 @@ void Done(void* context, const npu_transport_status* status, const npu_transport
 void PrepareTransportRequest(Operation* operation) {
   const CollectiveRequest& request = *operation->request;
   const Group& group = operation->group();
-  const bool all_to_all = request.collective == Collective::kAllToAllV ||
-                          request.collective == Collective::kAllToAllVC;
+  const bool all_to_all =
+      request.collective == Collective::kAllToAllV || request.collective == Collective::kAllToAllVC;
   const std::size_t count = request.tensors.size();
   operation->tensors.resize(count);
   if (all_to_all) operation->counts.resize(count);

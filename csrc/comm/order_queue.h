@@ -1,5 +1,5 @@
-// One order of a group's requests on all its ranks, for transports that need it: rank 0 of the group
-// numbers the matched requests, and every rank starts them by number.
+// One order of a group's requests on all its ranks, for transports that need it: rank 0 of the
+// group numbers the matched requests, and every rank starts them by number.
 #ifndef NPU_BRIDGE_CSRC_COMM_ORDER_QUEUE_H_
 #define NPU_BRIDGE_CSRC_COMM_ORDER_QUEUE_H_
 

@@ -40,9 +40,7 @@ class Checker {
                            " passed " + found);
   }
 
-  std::string GroupSize() const {
-    return "group " + group_.name + " has " + Count(size_, "rank");
-  }
+  std::string GroupSize() const { return "group " + group_.name + " has " + Count(size_, "rank"); }
 
   Status CheckRange(const char* attribute, std::int64_t value) const {
     if (value >= 0 && value < size_) return Status::Ok();
@@ -66,8 +64,8 @@ class Checker {
       case Collective::kAllGather:
       case Collective::kReduceScatter:
         if (request_.rank_size != size_) {
-          return Refuse("rank_size " + std::to_string(request_.rank_size) + ", but " +
-                        GroupSize() + ". rank_size must be the number of ranks in the group.");
+          return Refuse("rank_size " + std::to_string(request_.rank_size) + ", but " + GroupSize() +
+                        ". rank_size must be the number of ranks in the group.");
         }
         return Status::Ok();
       case Collective::kBroadcast:
@@ -79,9 +77,9 @@ class Checker {
         return CheckRange("src_rank", request_.peer_rank);
       case Collective::kAllToAllVC:
         if (request_.claimed_rank != group_.rank) {
-          return Refuse("rank " + std::to_string(request_.claimed_rank) +
-                        ", but it is rank " + std::to_string(group_.rank) + " of the " +
-                        std::to_string(size_) + " ranks of the group.");
+          return Refuse("rank " + std::to_string(request_.claimed_rank) + ", but it is rank " +
+                        std::to_string(group_.rank) + " of the " + std::to_string(size_) +
+                        " ranks of the group.");
         }
         return Status::Ok();
       case Collective::kAllReduce:
@@ -102,8 +100,8 @@ class Checker {
     const std::size_t tensors = request_.tensors.size();
     const bool list = request_.collective == Collective::kBroadcast;
     if (tensors == 0 && !list) return Refuse("no tensor.");
-    if (tensors > 1 && (IsPointToPoint(request_.collective) ||
-                        request_.collective == Collective::kAllToAllV)) {
+    if (tensors > 1 &&
+        (IsPointToPoint(request_.collective) || request_.collective == Collective::kAllToAllV)) {
       return Refuse(std::to_string(tensors) + " tensors, but this op takes one.");
     }
     for (std::size_t i = 0; i < tensors; ++i) {
@@ -123,13 +121,14 @@ class Checker {
   Status CheckTensor(const CollectiveTensor& tensor, std::size_t index) const {
     const std::string described = DescribeTensor(tensor.type, tensor.shape) + Which(index);
     if (!TypeAllowed(tensor.type)) {
-      return Refuse(described + ", but the op does not take " +
-                    (tensor.type == DataType::kInvalid ? std::string("elements of that type")
-                                                       : DataTypeName(tensor.type)) +
-                    ". Allowed are the numeric types" +
-                    (request_.collective == Collective::kBroadcast
-                         ? ", bool and complex."
-                         : " int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64."));
+      return Refuse(
+          described + ", but the op does not take " +
+          (tensor.type == DataType::kInvalid ? std::string("elements of that type")
+                                             : DataTypeName(tensor.type)) +
+          ". Allowed are the numeric types" +
+          (request_.collective == Collective::kBroadcast
+               ? ", bool and complex."
+               : " int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64."));
     }
     std::int64_t count = 1;
     bool fits = true;
@@ -151,8 +150,8 @@ class Checker {
       return Refuse(described + ", whose size does not fit 64 bits.");
     }
     if (count != tensor.count) {
-      return Refuse(described + " with " + Count(tensor.count, "element") + ", but that shape has " +
-                    std::to_string(count) + ".");
+      return Refuse(described + " with " + Count(tensor.count, "element") +
+                    ", but that shape has " + std::to_string(count) + ".");
     }
     if (tensor.input == nullptr && count > 0 && request_.collective != Collective::kReceive) {
       return Refuse(described + " without its data.");
@@ -166,8 +165,9 @@ class Checker {
     const bool scatters = request_.collective == Collective::kReduceScatter;
     if (!gathers && !scatters) return Status::Ok();
     if (tensor.shape.empty()) {
-      return Refuse(described + ", a scalar. The op needs at least one dimension: reshape it to "
-                                "[1] first.");
+      return Refuse(described +
+                    ", a scalar. The op needs at least one dimension: reshape it to "
+                    "[1] first.");
     }
     std::int64_t result_bytes = 0;
     if (gathers && !Multiply(bytes, size_, &result_bytes)) {
@@ -188,9 +188,10 @@ class Checker {
     }
     for (std::size_t i = 0; i < vector.size(); ++i) {
       if (vector[i] < 0) {
-        return Refuse(std::string(name) + "[" + std::to_string(i) + "] = " +
-                      std::to_string(vector[i]) + ". Counts and displacements must not be "
-                                                  "negative.");
+        return Refuse(std::string(name) + "[" + std::to_string(i) +
+                      "] = " + std::to_string(vector[i]) +
+                      ". Counts and displacements must not be "
+                      "negative.");
       }
     }
     return Status::Ok();
@@ -210,8 +211,10 @@ class Checker {
           end > tensor.count) {
         return Refuse("send_displacements" + place +
                       std::to_string(request_.send_displacements[i]) + " and send_counts" + place +
-                      std::to_string(request_.send_counts[i]) + ", which reach past the end of "
-                      "send_data (" + Count(tensor.count, "element") + ").");
+                      std::to_string(request_.send_counts[i]) +
+                      ", which reach past the end of "
+                      "send_data (" +
+                      Count(tensor.count, "element") + ").");
       }
       if (!Add(request_.receive_displacements[i], request_.receive_counts[i], &end) ||
           end > kMost / static_cast<std::int64_t>(DataTypeSize(tensor.type))) {
@@ -235,8 +238,8 @@ class Checker {
     }
     if (request_.count_matrices.size() != request_.tensors.size()) {
       return Refuse(std::to_string(request_.count_matrices.size()) +
-                    " matrices send_count_matrix for " + Count(static_cast<std::int64_t>(request_.tensors.size()), "tensor") +
-                    ".");
+                    " matrices send_count_matrix for " +
+                    Count(static_cast<std::int64_t>(request_.tensors.size()), "tensor") + ".");
     }
     for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
       Status status = CheckMatrix(request_.count_matrices[i], request_.tensors[i], i);

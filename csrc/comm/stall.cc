@@ -114,8 +114,7 @@ void StallInspector::WarnOfStalls(const std::vector<std::shared_ptr<Operation>>&
                        DescribeRanks(first.group(), stall.first.second) + " for " +
                        Seconds((now - first.submitted_ns) / kNanosecondsPerSecond);
     if (stall.second.size() > 1) {
-      text += ", as " +
-              Count(static_cast<std::int64_t>(stall.second.size()) - 1, "other op") +
+      text += ", as " + Count(static_cast<std::int64_t>(stall.second.size()) - 1, "other op") +
               " of this group";
     }
     text += settings_.exec_timeout_s > 0
@@ -175,8 +174,8 @@ void StallInspector::FailDeadlock(const Group& group, std::int64_t now) {
   // What moved while the cells were read began a new term.
   const std::int64_t limit = settings_.mismatch_timeout_s * kNanosecondsPerSecond;
   if (now - table_->LastMovement(group.identity) < limit) return;
-  const Status failure = InvalidArgument(
-      DeadlockText(group, by_rank, Seconds(settings_.mismatch_timeout_s)));
+  const Status failure =
+      InvalidArgument(DeadlockText(group, by_rank, Seconds(settings_.mismatch_timeout_s)));
   for (const CellView& view : waiting) {
     CellRef ref;
     ref.cell = view.cell;

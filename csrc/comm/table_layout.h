@@ -59,7 +59,7 @@ struct alignas(64) Cell {
   std::atomic<std::uint32_t> state;
   std::uint32_t next;  // in the bucket's chain, or in the list of free cells
   std::atomic<std::uint64_t> match_id;
-  std::atomic<std::uint64_t> order;  // for transports that need one order; 0: not announced
+  std::atomic<std::uint64_t> order;   // for transports that need one order; 0: not announced
   std::atomic<std::uint32_t> warned;  // a stall warning has been printed
   std::uint32_t member_count;
   std::uint32_t arrived;
@@ -91,7 +91,7 @@ struct alignas(64) CellMember {
   std::uint32_t flags;
   std::atomic<std::uint32_t> waiting;
   std::int64_t arrived_ns;
-  std::uint64_t heap_block;  // 0: the bytes are in inline_bytes
+  std::uint64_t heap_block;      // 0: the bytes are in inline_bytes
   std::uint32_t agreement_size;  // kSharedAgreement: equal to the first member's, not stored again
   std::uint32_t own_size;
   char inline_bytes[kInlineBytes];
@@ -125,11 +125,12 @@ struct alignas(4096) TableHeader {
   std::uint64_t layout;              // ranks with another layout must not join
   std::atomic<std::uint64_t> next_match_id;
   std::atomic<std::uint32_t> membership_changes;  // some rank has left
+  std::atomic<std::uint32_t> opened;              // ranks that have opened all that is shared
   alignas(64) RobustMutex free_mutex;
   std::uint32_t free_head;
   std::uint32_t never_used;  // cells from here on have never been handed out
   std::uint32_t in_use;
-  std::atomic<std::uint32_t> abandoned;  // failed, and all that came have gone
+  std::atomic<std::uint32_t> abandoned;    // failed, and all that came have gone
   alignas(64) RobustMutex detector_mutex;  // one rank at a time looks for a deadlock
   alignas(64) HeapLists heap;
   alignas(64) std::atomic<std::int64_t> movement[kMovementSlots];

@@ -144,9 +144,8 @@ Status GroupBinding::GroupOf(std::size_t transport, void** group) {
 }
 
 Status GroupBinding::Choose(const CollectiveRequest& request, Route* route) {
-  const Collective collective = request.collective == Collective::kAllToAllVC
-                                    ? Collective::kAllToAllV
-                                    : request.collective;
+  const Collective collective =
+      request.collective == Collective::kAllToAllVC ? Collective::kAllToAllV : request.collective;
   std::int32_t best = 0;
   std::string reasons;
   for (std::size_t i = 0; i < transports_->size(); ++i) {

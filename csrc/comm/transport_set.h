@@ -22,9 +22,8 @@ class TransportSet {
  public:
   // Opens what settings.transport names; "auto" is what serves ranks of one host (`in_process`:
   // ranks that are threads). Blocks. A world of one rank needs no transport.
-  static Status Open(const Settings& settings,
-                     const std::shared_ptr<control::HostChannel>& channel, bool in_process,
-                     std::shared_ptr<TransportSet>* transports);
+  static Status Open(const Settings& settings, const std::shared_ptr<control::HostChannel>& channel,
+                     bool in_process, std::shared_ptr<TransportSet>* transports);
   ~TransportSet();
   TransportSet(const TransportSet&) = delete;
   TransportSet& operator=(const TransportSet&) = delete;

@@ -19,8 +19,8 @@ Status MeetOnThisHost(const ClusterDescription& cluster, const Settings& setting
   return status;
 }
 
-// A forked child has none of its parent's threads, and may have inherited locked mutexes: nothing of
-// the world is touched there.
+// A forked child has none of its parent's threads, and may have inherited locked mutexes: nothing
+// of the world is touched there.
 Status ForkedChild() { return FailedPrecondition(control::kForkedChildMessage); }
 
 struct ProcessProvider {

@@ -27,8 +27,8 @@ Status World::Implementation::Configure(ClusterDescription* cluster, Settings* s
     Settings read_settings;
     Status status = provider_(&read_cluster, &read_settings);
     if (!status.ok()) return status;
-    if (!read_cluster.unnumbered &&
-        (read_cluster.size < 1 || read_cluster.rank < 0 || read_cluster.rank >= read_cluster.size)) {
+    if (!read_cluster.unnumbered && (read_cluster.size < 1 || read_cluster.rank < 0 ||
+                                     read_cluster.rank >= read_cluster.size)) {
       return InvalidArgument("This process is rank " + std::to_string(read_cluster.rank) +
                              " of a world of " + std::to_string(read_cluster.size) +
                              " ranks: the rank must lie in [0, size).");
@@ -122,8 +122,7 @@ void World::Implementation::RunStart() {
       SubmitTo(engine.get(), operation, false);
     } else {
       End(operation, Status(status.code(), comm::DescribeOp(*operation->request) +
-                                               ": the ranks could not start: " +
-                                               status.message()));
+                                               ": the ranks could not start: " + status.message()));
     }
     lock.lock();
   }
@@ -145,7 +144,7 @@ Status World::Implementation::MeetAndOpen(std::shared_ptr<Engine>* engine) {
     if (!status.ok()) return status;
   }
   if (cluster.unnumbered) groups_.Reset(channel->membership().rank, channel->membership().size);
-  return Engine::Start(std::move(channel), settings, in_process_, engine);
+  return Engine::Start(std::move(channel), settings, interrupted_, in_process_, engine);
 }
 
 void World::Implementation::Shutdown() {
@@ -155,9 +154,7 @@ void World::Implementation::Shutdown() {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     if (state_ == State::kStarting) interrupted_.store(true);
-    changed_.wait(lock, [this] {
-      return state_ == State::kIdle || state_ == State::kStarted;
-    });
+    changed_.wait(lock, [this] { return state_ == State::kIdle || state_ == State::kStarted; });
     engine = std::move(engine_);
     engine_ = nullptr;
     state_ = State::kStopping;
@@ -230,15 +227,13 @@ void World::Implementation::SubmitTo(Engine* engine, const std::shared_ptr<Opera
                            : groups_.Find(operation->request->group, &operation->named_group);
   if (!found.ok()) {
     // Nobody else is told: this rank is in no group under whose key the others could wait.
-    End(operation, InvalidArgument(comm::DescribeOp(*operation->request) + ": " +
-                                   found.message()));
+    End(operation, InvalidArgument(comm::DescribeOp(*operation->request) + ": " + found.message()));
     return;
   }
   engine->Submit(operation, operation->named_group, may_spin);
 }
 
-void World::Implementation::End(const std::shared_ptr<Operation>& operation,
-                                const Status& status) {
+void World::Implementation::End(const std::shared_ptr<Operation>& operation, const Status& status) {
   const CollectiveCallback done = std::move(operation->done);
   done(status, {});
 }

@@ -45,10 +45,10 @@ struct CollectiveRequest {
   std::int64_t iteration = 0;
   std::uint64_t step = 0;
 
-  std::int32_t root_rank = 0;     // kBroadcast, kReduce: rank in the group
-  std::int32_t peer_rank = 0;     // kSend: destination, kReceive: source, ranks in the group
+  std::int32_t root_rank = 0;  // kBroadcast, kReduce: rank in the group
+  std::int32_t peer_rank = 0;  // kSend: destination, kReceive: source, ranks in the group
   std::int64_t send_receive_tag = 0;
-  std::int64_t rank_size = -1;    // attribute of kAllGather, kReduceScatter; must equal the group's
+  std::int64_t rank_size = -1;  // attribute of kAllGather, kReduceScatter; must equal the group's
   std::int64_t claimed_rank = -1;  // attribute `rank` of kAllToAllVC; must equal the group rank
 
   std::vector<CollectiveTensor> tensors;
@@ -64,8 +64,8 @@ struct CollectiveRequest {
   std::vector<std::int64_t> count_matrix_shape;
 
   // A refusal that the caller found by itself (a bad attribute, a bad shape). Comm posts it under
-  // the request's key, so that every rank fails with this text instead of waiting. Comm puts the op,
-  // its group and this rank before it.
+  // the request's key, so that every rank fails with this text instead of waiting. Comm puts the
+  // op, its group and this rank before it.
   Status refusal;
 
   // Gives memory for result `tensor` of `bytes` bytes, or nullptr when there is none. Called at

@@ -68,8 +68,6 @@ const char* DataTypeName(DataType type) {
   return "invalid";
 }
 
-bool IsReducible(DataType type) {
-  return type >= DataType::kInt8 && type <= DataType::kBfloat16;
-}
+bool IsReducible(DataType type) { return type >= DataType::kInt8 && type <= DataType::kBfloat16; }
 
 }  // namespace npu_bridge

@@ -79,8 +79,8 @@ std::uint64_t AvailableMemoryBytes() {
   std::uint64_t available = kUnknown;
   const std::uint64_t machine_kib = NamedNumber("/proc/meminfo", "MemAvailable:");
   if (machine_kib != kUnknown) available = machine_kib * 1024;
-  available = std::min(
-      available, Left("/sys/fs/cgroup" + ControlGroup(""), "/memory.max", "/memory.current"));
+  available = std::min(available,
+                       Left("/sys/fs/cgroup" + ControlGroup(""), "/memory.max", "/memory.current"));
   return std::min(available, Left("/sys/fs/cgroup/memory" + ControlGroup("memory"),
                                   "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
 }

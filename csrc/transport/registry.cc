@@ -45,17 +45,17 @@ Status AskForInterface(const std::string& who, npu_transport_interface_function 
                               "csrc/transport/transport.h of this npu_bridge.");
   }
   if (found->version != NPU_TRANSPORT_INTERFACE_VERSION) {
-    return FailedPrecondition(who + " speaks version " + std::to_string(found->version) +
-                              " of the transport interface, this npu_bridge speaks version " +
-                              wanted +
-                              ". Rebuild it against csrc/transport/transport.h of this npu_bridge.");
+    return FailedPrecondition(
+        who + " speaks version " + std::to_string(found->version) +
+        " of the transport interface, this npu_bridge speaks version " + wanted +
+        ". Rebuild it against csrc/transport/transport.h of this npu_bridge.");
   }
   // Everything up to and including `describe` has been there since version 1 began.
   if (found->struct_size < sizeof(npu_transport_interface_v1)) {
-    return FailedPrecondition(who + " gives a transport interface of " +
-                              std::to_string(found->struct_size) + " bytes, expected at least " +
-                              std::to_string(sizeof(npu_transport_interface_v1)) +
-                              ". Rebuild it against csrc/transport/transport.h of this npu_bridge.");
+    return FailedPrecondition(
+        who + " gives a transport interface of " + std::to_string(found->struct_size) +
+        " bytes, expected at least " + std::to_string(sizeof(npu_transport_interface_v1)) +
+        ". Rebuild it against csrc/transport/transport.h of this npu_bridge.");
   }
   if (found->open == nullptr || found->close == nullptr || found->create_group == nullptr ||
       found->destroy_group == nullptr || found->score == nullptr || found->start == nullptr ||

@@ -2,7 +2,8 @@
  *
  * It is C, versioned, and speaks of whole collectives, so that a vendor's library fits behind it,
  * a transport may be a shared library with a C++ ABI of its own, and one may live outside this
- * repository: NPU_BRIDGE_TRANSPORT takes the path of a library that exports npu_transport_interface.
+ * repository: NPU_BRIDGE_TRANSPORT takes the path of a library that exports
+ * npu_transport_interface.
  *
  * What has been done before a transport sees a request: the ranks of the group have met under one
  * key and agree on everything that npu_transport_request says of itself (collective, types,
@@ -12,9 +13,9 @@
  *
  * Exception: NPU_COLLECTIVE_SEND starts when the sender calls, whether or not the receiver has.
  *
- * Threads: every function may be called from any thread, several at once. Nothing throws or longjmps
- * across this boundary. Callbacks (allocate, done) may run inside start() or on any later thread;
- * a transport holds no lock of its own while it calls one.
+ * Threads: every function may be called from any thread, several at once. Nothing throws or
+ * longjmps across this boundary. Callbacks (allocate, done) may run inside start() or on any later
+ * thread; a transport holds no lock of its own while it calls one.
  */
 #ifndef NPU_BRIDGE_CSRC_TRANSPORT_TRANSPORT_H_
 #define NPU_BRIDGE_CSRC_TRANSPORT_TRANSPORT_H_
@@ -49,7 +50,12 @@ enum {
   NPU_COLLECTIVE_RECEIVE = 8
 };
 
-enum { NPU_REDUCTION_SUM = 0, NPU_REDUCTION_PROD = 1, NPU_REDUCTION_MAX = 2, NPU_REDUCTION_MIN = 3 };
+enum {
+  NPU_REDUCTION_SUM = 0,
+  NPU_REDUCTION_PROD = 1,
+  NPU_REDUCTION_MAX = 2,
+  NPU_REDUCTION_MIN = 3
+};
 
 /* Flags of a transport. */
 enum {
@@ -68,7 +74,8 @@ typedef struct npu_transport_services {
   /* A memory file that all ranks of this host share under `name` (at most 63 bytes): the same file
    * on every rank, at least `bytes` long (the largest that any rank asked for first), zero where
    * nobody has written, and never visible in a file system. Returns a descriptor that the transport
-   * closes, or -1 with the reason in status. Blocks until the file is there; used in open() only. */
+   * closes, or -1 with the reason in status. Blocks until the file is there; used in open() only.
+   */
   int (*share_segment)(void* context, const char* name, uint64_t bytes,
                        npu_transport_status* status);
 
@@ -97,11 +104,11 @@ typedef struct npu_transport_world {
 
 typedef struct npu_transport_group {
   size_t struct_size;
-  const char* name;      /* for messages */
-  uint64_t identity;     /* equal on all members; differs between groups */
-  const int32_t* ranks;  /* world ranks in group order */
+  const char* name;     /* for messages */
+  uint64_t identity;    /* equal on all members; differs between groups */
+  const int32_t* ranks; /* world ranks in group order */
   int32_t size;
-  int32_t rank;          /* this rank's place in `ranks` */
+  int32_t rank; /* this rank's place in `ranks` */
 } npu_transport_group;
 
 /* One tensor. A request has several when ops were fused or a broadcast takes a list; they are moved
@@ -169,7 +176,8 @@ typedef struct npu_transport_interface_v1 {
   /* No request is in flight. Result memory that is still held stays valid. */
   void (*close)(void* transport);
 
-  /* Called by the members only, each when it first needs the group; must not wait for the others. */
+  /* Called by the members only, each when it first needs the group; must not wait for the others.
+   */
   void (*create_group)(void* transport, const npu_transport_group* description, void** group,
                        npu_transport_status* status);
   void (*destroy_group)(void* group);
@@ -195,7 +203,8 @@ typedef struct npu_transport_interface_v1 {
    * in vain (the caller cancels those requests). */
   void (*rank_gone)(void* transport, int32_t world_rank);
 
-  /* Counters for tests and reports, as "name=value" lines; returns the bytes needed, as snprintf. */
+  /* Counters for tests and reports, as "name=value" lines; returns the bytes needed, as snprintf.
+   */
   size_t (*describe)(void* transport, char* text, size_t bytes);
 } npu_transport_interface_v1;
 

@@ -17,9 +17,7 @@ def starts(counts: tf.Tensor) -> tf.Tensor:
     return tf.cumsum(counts, exclusive=True)
 
 
-def packed_positions(
-    counts: tf.Tensor, displacements: tf.Tensor
-) -> Tuple[tf.Tensor, tf.Tensor]:
+def packed_positions(counts: tf.Tensor, displacements: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
     """Finds the elements of all blocks.
 
     Args:

@@ -84,9 +84,7 @@ def broadcast(
     if values is None:
         return broadcast([tensors], root_rank, how.fusion, how.fusion_id, group, name)[0]
     targets = [variables.target(value) for value in values]
-    data = [
-        op_arguments.tensor(value, at, f"tensor {index}") for index, value in enumerate(values)
-    ]
+    data = [op_arguments.tensor(value, at, f"tensor {index}") for index, value in enumerate(values)]
     results = library.ops().hcom_broadcast(
         input=data, root_rank=root_rank, group=group, name=name, **_fusion(how)
     )

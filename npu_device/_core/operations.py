@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_device._core import gradients  # noqa: F401  (registers when it is imported)
-from npu_device._core import library
+from npu_device._core import (
+    gradients,  # noqa: F401  (importing it registers the gradients)
+    library,
+)
 
 
 def load() -> Any:

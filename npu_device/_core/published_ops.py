@@ -31,8 +31,10 @@ from typing import Any, List, Optional, Union
 import tensorflow.compat.v1 as tf
 
 from npu_device._core import collectives
+from npu_device._core.autograph import unconverted
 
 
+@unconverted
 def allreduce(
     tensor: Any,
     reduction: str,
@@ -68,6 +70,7 @@ def allreduce(
     return collectives.all_reduce(tensor, reduction, fusion, fusion_id, group)
 
 
+@unconverted
 def allgather(
     tensor: Any,
     rank_size: int,
@@ -99,6 +102,7 @@ def allgather(
     return collectives.all_gather(tensor, rank_size, group, fusion, fusion_id)
 
 
+@unconverted
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -136,6 +140,7 @@ def broadcast(
     return collectives.broadcast(tensor, root_rank, fusion, fusion_id, group)
 
 
+@unconverted
 def reduce(
     tensor: Any,
     reduction: str,
@@ -170,6 +175,7 @@ def reduce(
     return collectives.reduce(tensor, reduction, root_rank, fusion, fusion_id, group)
 
 
+@unconverted
 def reduce_scatter(
     tensor: Any,
     reduction: str,
@@ -204,6 +210,7 @@ def reduce_scatter(
     return collectives.reduce_scatter(tensor, reduction, rank_size, group, fusion, fusion_id)
 
 
+@unconverted
 def send(
     tensor: Any, sr_tag: int, dest_rank: int, group: str = "hccl_world_group"
 ) -> Optional[tf.Operation]:
@@ -233,6 +240,7 @@ def send(
     return collectives.send(tensor, sr_tag, dest_rank, group)
 
 
+@unconverted
 def receive(
     shape: Any, data_type: Any, sr_tag: int, src_rank: int, group: str = "hccl_world_group"
 ) -> tf.Tensor:
@@ -259,6 +267,7 @@ def receive(
     return collectives.receive(shape, data_type, sr_tag, src_rank, group)
 
 
+@unconverted
 def all_to_all_v(
     send_data: Any,
     send_counts: Any,
@@ -301,6 +310,7 @@ def all_to_all_v(
     )
 
 
+@unconverted
 def all_to_all_v_c(
     send_data: Any,
     send_count_matrix: Any,
@@ -332,11 +342,10 @@ def all_to_all_v_c(
 
     Source of the contract: CANN TF Adapter API, hccl_ops.all_to_all_v_c.
     """
-    return collectives.all_to_all_v_c(
-        send_data, send_count_matrix, rank, fusion, fusion_id, group
-    )
+    return collectives.all_to_all_v_c(send_data, send_count_matrix, rank, fusion, fusion_id, group)
 
 
+@unconverted
 def gather_all_to_all_v(
     addrinfo: Any,
     addrinfo_count_per_rank: Any,
@@ -372,11 +381,18 @@ def gather_all_to_all_v(
     Source of the contract: CANN TF Adapter API, hccl_ops.gather_all_to_all_v.
     """
     return collectives.gather_all_to_all_v(
-        addrinfo, addrinfo_count_per_rank, recv_counts, recv_displacements, dtype, addr_length, group
+        addrinfo,
+        addrinfo_count_per_rank,
+        recv_counts,
+        recv_displacements,
+        dtype,
+        addr_length,
+        group,
     )
 
 
-def remote_read(tensorRemote: Any, data_type: Any) -> tf.Tensor:  # noqa: N803
+@unconverted
+def remote_read(tensorRemote: Any, data_type: Any) -> tf.Tensor:
     """Reads memory of other ranks by remote direct memory access of a device.
 
     No transport of this project serves it: running the op is an error that says so.
@@ -393,7 +409,8 @@ def remote_read(tensorRemote: Any, data_type: Any) -> tf.Tensor:  # noqa: N803
     return collectives.remote_read(tensorRemote, data_type)
 
 
-def remote_ref_read(tensorRemote: Any, cache: Any, offset: Any) -> tf.Tensor:  # noqa: N803
+@unconverted
+def remote_ref_read(tensorRemote: Any, cache: Any, offset: Any) -> tf.Tensor:
     """Reads memory of other ranks into a variable, see `remote_read`.
 
     Args:
@@ -415,9 +432,10 @@ def remote_ref_read(tensorRemote: Any, cache: Any, offset: Any) -> tf.Tensor:  #
     return collectives.remote_ref_read(tensorRemote, cache, offset)
 
 
+@unconverted
 def remote_write(
-    tensorRemote: Any,  # noqa: N803
-    tensorLocal: Any,  # noqa: N803
+    tensorRemote: Any,
+    tensorLocal: Any,
     data_type: Any,
 ) -> Union[tf.Operation, None]:
     """Writes a tensor into memory of other ranks, see `remote_read`.
@@ -435,9 +453,10 @@ def remote_write(
     return collectives.remote_write(tensorRemote, tensorLocal, data_type)
 
 
+@unconverted
 def remote_scatter_write(
-    tensorRemote: Any,  # noqa: N803
-    tensorLocal: Any,  # noqa: N803
+    tensorRemote: Any,
+    tensorLocal: Any,
     offset: Any,
 ) -> Union[tf.Operation, None]:
     """Writes parts of a variable into memory of other ranks, see `remote_read`.

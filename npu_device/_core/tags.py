@@ -54,7 +54,7 @@ def set_attribute(op: tf.Operation, name: str, value: tf.AttrValue) -> None:
 
 def tag(op: tf.Operation) -> str:
     """Returns the tag of an op: equal on all ranks that run the same program, unique in a graph."""
-    names = [op.name] + function_names(op.graph)
+    names = [op.name, *function_names(op.graph)]
     return "/".join(reversed(names))
 
 
@@ -76,7 +76,9 @@ def function_name(graph: tf.Graph) -> str:
     if isinstance(graph, _CONTROL_FLOW_GRAPHS):
         control_flow = _CONTROL_FLOW_FUNCTION.match(name)
         if control_flow:
-            return control_flow.group("part") + "_grad" * control_flow.group("gradients").count("_grad")
+            return control_flow.group("part") + "_grad" * control_flow.group("gradients").count(
+                "_grad"
+            )
         return name
     concrete = _CONCRETE_FUNCTION.match(name)
     if concrete:

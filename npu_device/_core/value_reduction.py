@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from npu_device._core import collectives, groups, op_arguments
 from npu_device._core.op_arguments import Fusion
 
-REDUCTIONS = ("mean",) + op_arguments.REDUCTIONS
+REDUCTIONS = ("mean", *op_arguments.REDUCTIONS)
 
 
 def all_reduce(values: Any, reduction: str, fusion: int, fusion_id: int, group: str) -> Any:

@@ -45,9 +45,7 @@ def assign(targets: Sequence[Optional[Assign]], results: List[tf.Tensor]) -> Lis
     if not written or tf.executing_eagerly():
         return results
     with tf.control_dependencies([tf.group(*_operations(written))]):
-        return [
-            result if t is None else tf.identity(result) for t, result in zip(targets, results)
-        ]
+        return [result if t is None else tf.identity(result) for t, result in zip(targets, results)]
 
 
 def reference(value: Any) -> tf.Tensor:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from npu_device._core import collectives, value_reduction
+from npu_device._core.autograph import unconverted
 from npu_device.distribute import hccl_ops
 from npu_device.npu_device import global_npu_ctx, npu_compat_function
 
 __all__ = ["all_reduce", "broadcast", "global_npu_ctx", "hccl_ops", "npu_compat_function"]
 
 
+@unconverted
 def all_reduce(
     values: Any,
     reduction: str = "mean",
@@ -53,6 +55,7 @@ def all_reduce(
     return value_reduction.all_reduce(values, reduction, fusion, fusion_id, group)
 
 
+@unconverted
 def broadcast(
     values: Any,
     root_rank: int = 0,

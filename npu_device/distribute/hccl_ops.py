@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from npu_device._core import collectives, operations
+from npu_device._core.autograph import unconverted
 from npu_device._core.published_ops import (
     all_to_all_v,
     all_to_all_v_c,
@@ -47,6 +48,7 @@ __all__ = [
 gen_hccl_ops = operations.load()
 
 
+@unconverted
 def allgather(tensor: Any, rank_size: int, group: str = "hccl_world_group") -> tf.Tensor:
     """Joins the tensors of the ranks of a group along dimension 0, in rank order; all get it.
 
@@ -72,6 +74,7 @@ def allgather(tensor: Any, rank_size: int, group: str = "hccl_world_group") -> t
     return collectives.all_gather(tensor, rank_size, group)
 
 
+@unconverted
 def reduce_scatter(
     tensor: Any, reduction: str, rank_size: int, group: str = "hccl_world_group"
 ) -> tf.Tensor:

@@ -149,7 +149,7 @@ def _is_library(importer: Optional[Mapping[str, Any]]) -> bool:
 
 def _import(
     name: str,
-    globals: Optional[Mapping[str, Any]] = None,  # noqa: A002 - the name that callers may use
+    globals: Optional[Mapping[str, Any]] = None,  # noqa: A002  (the names of __import__)
     locals: Optional[Mapping[str, Any]] = None,  # noqa: A002
     fromlist: Optional[Sequence[str]] = (),
     level: int = 0,

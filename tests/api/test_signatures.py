@@ -119,7 +119,7 @@ def test_what_is_not_there_is_what_the_list_says():
     missing = set()
     for row in MISSING:
         whole = not module_exists(row.module)
-        missing.add(row.module if whole else "{} {}".format(row.module, row.name))
+        missing.add(row.module if whole else f"{row.module} {row.name}")
     listed = not_yet()
     assert len(listed) == len(set(listed)), "not_yet.txt repeats a line"
     assert sorted(missing - set(listed)) == [], "gone, or never there and not listed"
@@ -127,15 +127,13 @@ def test_what_is_not_there_is_what_the_list_says():
 
 
 def test_how_many_rows_are_checked(record_property):
-    print("{} of {} published names are there".format(len(THERE), len(ROWS)))
+    print(f"{len(THERE)} of {len(ROWS)} published names are there")
     record_property("there", len(THERE))
     assert len(ROWS) == 622
     assert THERE
 
 
-@pytest.mark.parametrize(
-    "row", THERE, ids=["{}.{}".format(row.module, row.name) for row in THERE]
-)
+@pytest.mark.parametrize("row", THERE, ids=[f"{row.module}.{row.name}" for row in THERE])
 def test_row(row):
     value = found(row.module, row.name)
     if row.kind == "re-export":

@@ -64,9 +64,8 @@ TEST(CommDeadline, SeveralWaitsAndFusedOps) {
   Ask receive = Named("activations");
   receive.collective = Collective::kReceive;
   receive.edit = [](CollectiveRequest* request) { request->send_receive_tag = 3; };
-  std::vector<std::shared_ptr<Pending>> pending = {job.Submit(0, broadcast),
-                                                   job.Submit(0, Named("a")),
-                                                   job.Submit(1, receive)};
+  std::vector<std::shared_ptr<Pending>> pending = {
+      job.Submit(0, broadcast), job.Submit(0, Named("a")), job.Submit(1, receive)};
   EXPECT_THAT(
       Job::ExpectSameFailure(pending, StatusCode::kInvalidArgument),
       AllOf(HasSubstr("rank 0 waits in HcomAllReduce 'a' float32 [4] and HcomBroadcast 'variables' "
@@ -86,8 +85,7 @@ TEST(CommDeadline, NoMismatchWhileARankIsAway) {
               HasSubstr("'a' in group hccl_world_group: waited 3 s (HCCL_EXEC_TIMEOUT) for ranks "
                         "1,2, which did not come to it"));
   EXPECT_THAT(one->Message(), HasSubstr("for ranks 0,2"));
-  EXPECT_EQ(static_cast<int>(one->Wait().code()),
-            static_cast<int>(StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(static_cast<int>(one->Wait().code()), static_cast<int>(StatusCode::kDeadlineExceeded));
 }
 
 TEST(CommDeadline, NoMismatchWhileTheGroupMoves) {
@@ -155,8 +153,7 @@ TEST(CommDeadline, AReceiveFromNobody) {
     receive.edit = [source](CollectiveRequest* request) { request->peer_rank = source; };
     const Status status = job.Submit(0, receive)->Wait();
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(StatusCode::kDeadlineExceeded));
-    EXPECT_THAT(status.message(),
-                HasSubstr(source == 0 ? "to receive from itself" : "for rank 1"));
+    EXPECT_THAT(status.message(), HasSubstr(source == 0 ? "to receive from itself" : "for rank 1"));
   }
 }
 

@@ -166,8 +166,8 @@ TEST(CommMismatch, ReceiveCountsThatAreNotWhatIsSent) {
     });
     EXPECT_THAT(Mismatch({first, second}),
                 HasSubstr("rank 0 sends 1 element to rank 1 (its send_counts[1]), but rank 1 "
-                          "expects " + std::to_string(expected) +
-                          " from rank 0 (its recv_counts[0])"));
+                          "expects " +
+                          std::to_string(expected) + " from rank 0 (its recv_counts[0])"));
   }
 }
 

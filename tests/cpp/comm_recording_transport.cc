@@ -1,5 +1,6 @@
 #include "tests/cpp/comm_recording_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -22,6 +23,8 @@ const npu_transport_interface_v1* Below() {
   }();
   return below;
 }
+
+constexpr std::chrono::minutes kLimit(1);
 
 struct Endpoint {
   void* below = nullptr;
@@ -189,7 +192,7 @@ std::vector<std::uint64_t> Recording::Started(std::int32_t rank) {
 }
 
 bool Recording::WaitForStarts(std::int32_t ranks) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto limit = std::chrono::steady_clock::now() + kLimit;
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
     while (Started(rank).empty()) {
       if (std::chrono::steady_clock::now() > limit) return false;
@@ -204,9 +207,17 @@ int Recording::Cancelled(std::int32_t rank) {
   return All().cancelled[rank];
 }
 
-std::vector<std::int32_t> Recording::Gone(std::int32_t rank) {
-  std::lock_guard<std::mutex> lock(All().mutex);
-  return All().gone[rank];
+bool Recording::WaitForGone(std::int32_t rank, std::int32_t gone) {
+  const auto limit = std::chrono::steady_clock::now() + kLimit;
+  while (std::chrono::steady_clock::now() < limit) {
+    {
+      std::lock_guard<std::mutex> lock(All().mutex);
+      const std::vector<std::int32_t>& told = All().gone[rank];
+      if (std::find(told.begin(), told.end(), gone) != told.end()) return true;
+    }
+    std::this_thread::yield();
+  }
+  return false;
 }
 
 void Recording::Hold() {

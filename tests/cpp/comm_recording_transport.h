@@ -19,7 +19,8 @@ struct Recording {
   // Waits until each of the first `ranks` ranks has started a request; false after a minute.
   static bool WaitForStarts(std::int32_t ranks);
   static int Cancelled(std::int32_t rank);
-  static std::vector<std::int32_t> Gone(std::int32_t rank);
+  // Waits until the rank's transport was told that `gone` is; false after a minute.
+  static bool WaitForGone(std::int32_t rank, std::int32_t gone);
 
   // From now on start() keeps requests to itself; Release forwards what was kept.
   static void Hold();

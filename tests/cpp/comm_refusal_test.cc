@@ -48,8 +48,8 @@ std::vector<Case> Cases() {
   return {
       {"RankSizeOfAllGather", Collective::kAllGather, [](Request* r) { r->rank_size = 3; },
        "rank 1 passed rank_size 3, but group hccl_world_group has 2 ranks"},
-      {"RankSizeOfReduceScatter", Collective::kReduceScatter,
-       [](Request* r) { r->rank_size = -1; }, "rank_size -1, but group hccl_world_group has 2"},
+      {"RankSizeOfReduceScatter", Collective::kReduceScatter, [](Request* r) { r->rank_size = -1; },
+       "rank_size -1, but group hccl_world_group has 2"},
       {"RootTooHigh", Collective::kBroadcast, [](Request* r) { r->root_rank = 2; },
        "root_rank 2, but group hccl_world_group has 2 ranks: it must lie in [0, 2)"},
       {"RootNegative", Collective::kReduce, [](Request* r) { r->root_rank = -1; }, "root_rank -1"},
@@ -82,10 +82,9 @@ std::vector<Case> Cases() {
       {"InvalidBroadcast", Collective::kBroadcast,
        [](Request* r) { r->tensors[0].type = DataType::kInvalid; }, "invalid [4]"},
       {"UnknownType", Collective::kBroadcast,
-       [](Request* r) { r->tensors[0].type = static_cast<DataType>(33); },
-       "does not take invalid"},
-      {"NegativeDimension", Collective::kAllReduce,
-       [](Request* r) { r->tensors[0].shape = {-1}; }, "negative or unknown dimension"},
+       [](Request* r) { r->tensors[0].type = static_cast<DataType>(33); }, "does not take invalid"},
+      {"NegativeDimension", Collective::kAllReduce, [](Request* r) { r->tensors[0].shape = {-1}; },
+       "negative or unknown dimension"},
       {"ElementsBeyond64Bits", Collective::kAllReduce,
        [](Request* r) { r->tensors[0].shape = {kMost, 3}; }, "does not fit 64 bits"},
       {"BytesBeyond64Bits", Collective::kAllReduce,
@@ -107,13 +106,12 @@ std::vector<Case> Cases() {
       {"NoTensor", Collective::kAllReduce, [](Request* r) { r->tensors.clear(); }, "no tensor"},
       {"KindUnknown", Collective::kAllReduce,
        [](Request* r) { r->collective = static_cast<Collective>(99); }, "unknown kind of op (99)"},
-      {"SendCountsTooShort", Collective::kAllToAllV,
-       [](Request* r) { r->send_counts = {1}; },
+      {"SendCountsTooShort", Collective::kAllToAllV, [](Request* r) { r->send_counts = {1}; },
        "send_counts of length 1, but group hccl_world_group has 2 ranks"},
       {"SendDisplacementsTooLong", Collective::kAllToAllV,
        [](Request* r) { r->send_displacements = {0, 0, 0}; }, "send_displacements of length 3"},
-      {"ReceiveCountsEmpty", Collective::kAllToAllV,
-       [](Request* r) { r->receive_counts.clear(); }, "recv_counts of length 0"},
+      {"ReceiveCountsEmpty", Collective::kAllToAllV, [](Request* r) { r->receive_counts.clear(); },
+       "recv_counts of length 0"},
       {"NegativeSendCount", Collective::kAllToAllV, [](Request* r) { r->send_counts[0] = -1; },
        "send_counts[0] = -1"},
       {"NegativeReceiveDisplacement", Collective::kAllToAllV,
@@ -127,15 +125,14 @@ std::vector<Case> Cases() {
        [](Request* r) { r->receive_displacements[0] = kMost; }, "does not fit 64 bits"},
       {"ReceiveBytesOverflow", Collective::kAllToAllV,
        [](Request* r) { r->receive_displacements[0] = kMost / 4; }, "does not fit 64 bits"},
-      {"MatrixShape", Collective::kAllToAllVC,
-       [](Request* r) { r->count_matrix_shape = {4}; },
+      {"MatrixShape", Collective::kAllToAllVC, [](Request* r) { r->count_matrix_shape = {4}; },
        "send_count_matrix of shape [4], but group hccl_world_group has 2 ranks: it must be [2,2]"},
-      {"MatrixSize", Collective::kAllToAllVC,
-       [](Request* r) { r->count_matrices[0].pop_back(); }, "send_count_matrix with 3 elements"},
-      {"MatrixMissing", Collective::kAllToAllVC,
-       [](Request* r) { r->count_matrices.clear(); }, "0 matrices send_count_matrix for 1 tensor"},
-      {"MatrixNegative", Collective::kAllToAllVC,
-       [](Request* r) { r->count_matrices[0][2] = -1; }, "send_count_matrix[1,0] = -1"},
+      {"MatrixSize", Collective::kAllToAllVC, [](Request* r) { r->count_matrices[0].pop_back(); },
+       "send_count_matrix with 3 elements"},
+      {"MatrixMissing", Collective::kAllToAllVC, [](Request* r) { r->count_matrices.clear(); },
+       "0 matrices send_count_matrix for 1 tensor"},
+      {"MatrixNegative", Collective::kAllToAllVC, [](Request* r) { r->count_matrices[0][2] = -1; },
+       "send_count_matrix[1,0] = -1"},
       {"MatrixRowOverflows", Collective::kAllToAllVC,
        [](Request* r) { r->count_matrices[0] = {kMost, kMost, 1, 1}; },
        "row 0 sums to more than 64 bits hold"},
@@ -210,8 +207,7 @@ TEST(CommRefusals, OfSendReachesTheReceiver) {
   receive.edit = [](CollectiveRequest* request) { request->peer_rank = 0; };
   const auto received = job.Submit(1, receive);
   const auto sent = job.Submit(0, send);
-  const std::string text =
-      Job::ExpectSameFailure({received, sent}, StatusCode::kInvalidArgument);
+  const std::string text = Job::ExpectSameFailure({received, sent}, StatusCode::kInvalidArgument);
   EXPECT_THAT(text, HasSubstr("rank 0 passed bool [4]"));
 }
 

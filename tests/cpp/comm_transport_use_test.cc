@@ -162,10 +162,9 @@ TEST_F(CommTransport, NoMemoryForAResultFailsAllRanks) {
   request->allocate = [](std::size_t, std::uint64_t) -> void* { return nullptr; };
   auto one = std::make_shared<Pending>();
   one->request = request;
-  job.world(1).Submit(request,
-                      [one](const Status& status, std::vector<CollectiveResult> results) {
-                        one->Set(status, std::move(results));
-                      });
+  job.world(1).Submit(request, [one](const Status& status, std::vector<CollectiveResult> results) {
+    one->Set(status, std::move(results));
+  });
   Job::ExpectSameFailure({zero, one}, StatusCode::kResourceExhausted);
 }
 

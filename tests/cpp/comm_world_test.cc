@@ -132,8 +132,8 @@ TEST(CommWorld, BroadcastMovesBoolAndComplex) {
 TEST(CommWorld, AWorldOfOneIsTheIdentity) {
   Job job(1);
   for (Collective collective :
-       {Collective::kAllReduce, Collective::kAllGather, Collective::kBroadcast,
-        Collective::kReduce, Collective::kReduceScatter}) {
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kBroadcast, Collective::kReduce,
+        Collective::kReduceScatter}) {
     EXPECT_THAT(job.Submit(0, Of(collective, 7))->Floats(), ElementsAre(7, 7, 7, 7));
   }
   Ask ask = Of(Collective::kAllToAllV, 7);
@@ -223,8 +223,8 @@ TEST(CommWorld, AnyStartOrder) {
     });
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
       for (int op = 0; op < kOps; ++op) {
-        const float expected = op % 2 == 0 ? static_cast<float>(4 * op + 6)
-                                           : static_cast<float>(op);
+        const float expected =
+            op % 2 == 0 ? static_cast<float>(4 * op + 6) : static_cast<float>(op);
         ASSERT_THAT(pending[rank][static_cast<std::size_t>(op)]->Floats(), Each(expected)) << op;
       }
     }

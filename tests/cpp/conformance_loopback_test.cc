@@ -9,8 +9,7 @@ using LoopbackConformance = ConformanceTest;
 TEST_P(LoopbackConformance, Passes) { RunOver(MakeThreadCluster("loopback")); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, LoopbackConformance,
-                         testing::ValuesIn(CasesFor(/*ranks_are_processes=*/false)),
-                         NameOf);
+                         testing::ValuesIn(CasesFor(/*ranks_are_processes=*/false)), NameOf);
 
 }  // namespace
 }  // namespace conformance

@@ -9,8 +9,7 @@ using ShmProcessConformance = ConformanceTest;
 TEST_P(ShmProcessConformance, Passes) { RunOver(MakeProcessCluster("shm")); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ShmProcessConformance,
-                         testing::ValuesIn(CasesFor(/*ranks_are_processes=*/true)),
-                         NameOf);
+                         testing::ValuesIn(CasesFor(/*ranks_are_processes=*/true)), NameOf);
 
 }  // namespace
 }  // namespace conformance

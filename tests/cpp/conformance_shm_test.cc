@@ -9,8 +9,7 @@ using ShmThreadConformance = ConformanceTest;
 TEST_P(ShmThreadConformance, Passes) { RunOver(MakeThreadCluster("shm")); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ShmThreadConformance,
-                         testing::ValuesIn(CasesFor(/*ranks_are_processes=*/false)),
-                         NameOf);
+                         testing::ValuesIn(CasesFor(/*ranks_are_processes=*/false)), NameOf);
 
 }  // namespace
 }  // namespace conformance

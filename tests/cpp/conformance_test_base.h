@@ -1,4 +1,5 @@
-// Runs the conformance suite of csrc/transport/conformance over a cluster, one test a case and size.
+// Runs the conformance suite of csrc/transport/conformance over a cluster, one test a case and
+// size.
 #ifndef NPU_BRIDGE_TESTS_CPP_CONFORMANCE_TEST_BASE_H_
 #define NPU_BRIDGE_TESTS_CPP_CONFORMANCE_TEST_BASE_H_
 
@@ -34,8 +35,7 @@ inline std::string NameOf(const testing::TestParamInfo<CaseAndSize>& info) {
 class ConformanceTest : public testing::TestWithParam<CaseAndSize> {
  protected:
   void RunOver(const std::unique_ptr<Cluster>& cluster) {
-    const std::vector<std::string> failures =
-        GetParam().test_case->run(*cluster, GetParam().size);
+    const std::vector<std::string> failures = GetParam().test_case->run(*cluster, GetParam().size);
     std::string text;
     for (std::size_t i = 0; i < failures.size() && i < 20; ++i) text += failures[i] + "\n";
     EXPECT_TRUE(failures.empty()) << failures.size() << " failures:\n" << text;

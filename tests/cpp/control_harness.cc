@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <set>
 
 namespace npu_bridge {
@@ -51,6 +52,8 @@ TestProcess::TestProcess(const Body& body) {
   MakePipe(to);
   MakePipe(from);
   MakePipe(error);
+  ::fflush(nullptr);  // or the child would write it once more
+  const bool failed_before = testing::Test::HasFailure();
   pid_ = ::fork();
   if (pid_ == 0) {
     for (const int end : ParentEnds()) ::close(end);
@@ -61,7 +64,8 @@ TestProcess::TestProcess(const Body& body) {
     ::close(error[1]);
     TestLine line(to[0], from[1]);
     body(line);
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+    ::fflush(nullptr);
+    ::_exit(testing::Test::HasFailure() && !failed_before ? 1 : 0);
   }
   ::close(to[0]);
   ::close(from[1]);
@@ -135,6 +139,10 @@ int TestProcess::Wait() {
   }
   waited_ = true;
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  // Killed by the test, or failed by itself.
+  if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) {
+    ADD_FAILURE() << "process " << pid_ << " died of signal " << WTERMSIG(status);
+  }
   if (code > 0) {
     // What the sanitizers and expectations of the child wrote.
     char buffer[65536];

@@ -239,7 +239,8 @@ TEST_F(PoolTest, ManyThreadsAllocateAndLetGo) {
       Pool& own = pool(t % 2);
       for (int i = 0; i < 3000; ++i) {
         std::uint32_t block = kNoBlock;
-        if (!own.Allocate(kSmallestBlock + static_cast<std::uint64_t>(i % 3) * 60000, &block).ok()) {
+        if (!own.Allocate(kSmallestBlock + static_cast<std::uint64_t>(i % 3) * 60000, &block)
+                 .ok()) {
           ++wrong;
           continue;
         }

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "csrc/transport/conformance/plan.h"
+
 namespace npu_bridge {
 namespace {
 
@@ -70,13 +72,36 @@ TEST(RegistryTest, ALibraryWithoutTheSymbolIsNamedWithIt) {
   EXPECT_TRUE(Has(no_symbol, "npu_transport_interface")) << no_symbol;
 }
 
+// The example of docs/add-a-transport.md, loaded by its path and used.
+TEST(RegistryTest, ALibraryIsLoadedByItsPathAndServes) {
+  const npu_transport_interface_v1* transport = nullptr;
+  const Status found = FindTransport(NPU_BRIDGE_EXAMPLE_TRANSPORT, &transport);
+  ASSERT_TRUE(found.ok()) << found.message();
+  EXPECT_STREQ("single_rank", transport->name);
+
+  conformance::SharedWorld shared(1);
+  conformance::WorldOptions options;
+  options.size = 1;
+  conformance::Rank rank(&shared, options, 0, *transport);
+  ASSERT_TRUE(rank.Open().ok());
+  conformance::Description description;
+  description.types = {DataType::kFloat32, DataType::kInt8};
+  description.counts = {1000, 0};
+  conformance::RunAll(rank, rank.world(), {description}, 0);
+  EXPECT_TRUE(rank.failures().empty()) << rank.failures().front();
+
+  options.size = 2;
+  conformance::SharedWorld two(2);
+  conformance::Rank refused(&two, options, 0, *transport);
+  EXPECT_EQ("the transport 'single_rank' serves jobs of one rank", refused.Open().message());
+}
+
 TEST(RegistryTest, AnotherVersionIsRefusedWithBothNumbers) {
   static npu_transport_interface_v1 newer;
   newer = Complete();
   newer.version = 7;
-  RegisterTransport("test-newer", [](std::uint32_t) -> const npu_transport_interface_v1* {
-    return &newer;
-  });
+  RegisterTransport("test-newer",
+                    [](std::uint32_t) -> const npu_transport_interface_v1* { return &newer; });
   const std::string error = ErrorOf("test-newer");
   EXPECT_TRUE(Has(error, "version 7")) << error;
   EXPECT_TRUE(Has(error, "version 1")) << error;
@@ -92,17 +117,15 @@ TEST(RegistryTest, AnIncompleteInterfaceIsRefused) {
   static npu_transport_interface_v1 shorter;
   shorter = Complete();
   shorter.struct_size = 16;
-  RegisterTransport("test-short", [](std::uint32_t) -> const npu_transport_interface_v1* {
-    return &shorter;
-  });
+  RegisterTransport("test-short",
+                    [](std::uint32_t) -> const npu_transport_interface_v1* { return &shorter; });
   EXPECT_TRUE(Has(ErrorOf("test-short"), "16 bytes"));
 
   static npu_transport_interface_v1 hollow;
   hollow = Complete();
   hollow.cancel = nullptr;
-  RegisterTransport("test-hollow", [](std::uint32_t) -> const npu_transport_interface_v1* {
-    return &hollow;
-  });
+  RegisterTransport("test-hollow",
+                    [](std::uint32_t) -> const npu_transport_interface_v1* { return &hollow; });
   EXPECT_TRUE(Has(ErrorOf("test-hollow"), "NULL"));
 }
 

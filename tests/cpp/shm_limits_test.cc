@@ -97,32 +97,31 @@ TEST(ShmLimitsTest, ThePoolLimitFailsOneRequestAndNotTheNext) {
   std::atomic<int> explained{0};
   const std::vector<Collective> kinds = {Collective::kAllReduce, Collective::kAllGather,
                                          Collective::kBroadcast};
-  const std::vector<std::string> failures =
-      MakeThreadCluster("shm")->Run(options, [&](Rank& rank) {
-        for (std::size_t i = 0; i < kinds.size(); ++i) {
-          Description description;
-          description.collective = kinds[i];
-          description.types = {DataType::kFloat32};
-          description.counts = {8 * kMiB / 4};
-          description.number = i + 1;
-          PlannedCall call(description, rank.index(), rank.size());
-          call.Start(rank.world());
-          rank.Barrier();
-          rank.world().Cancel(i + 1, Internal("another rank's text"));
-          const Status& status = call.call().Wait();
-          if (status.code() == StatusCode::kResourceExhausted &&
-              Has(status.message(), "NPU_BRIDGE_POOL_LIMIT allows 6 MiB")) {
-            ++explained;
-          } else if (status.message() != "another rank's text") {
-            rank.Fail(description.Name() + " ended with: " + status.message());
-          }
-          rank.Barrier();
-          description.counts = {kMiB / 4};
-          description.number = 100 + i;
-          RunAll(rank, rank.world(), {description}, 0);
-          rank.Barrier();
-        }
-      });
+  const std::vector<std::string> failures = MakeThreadCluster("shm")->Run(options, [&](Rank& rank) {
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      Description description;
+      description.collective = kinds[i];
+      description.types = {DataType::kFloat32};
+      description.counts = {8 * kMiB / 4};
+      description.number = i + 1;
+      PlannedCall call(description, rank.index(), rank.size());
+      call.Start(rank.world());
+      rank.Barrier();
+      rank.world().Cancel(i + 1, Internal("another rank's text"));
+      const Status& status = call.call().Wait();
+      if (status.code() == StatusCode::kResourceExhausted &&
+          Has(status.message(), "NPU_BRIDGE_POOL_LIMIT allows 6 MiB")) {
+        ++explained;
+      } else if (status.message() != "another rank's text") {
+        rank.Fail(description.Name() + " ended with: " + status.message());
+      }
+      rank.Barrier();
+      description.counts = {kMiB / 4};
+      description.number = 100 + i;
+      RunAll(rank, rank.world(), {description}, 0);
+      rank.Barrier();
+    }
+  });
   EXPECT_TRUE(failures.empty()) << failures.front();
   EXPECT_GE(explained.load(), static_cast<int>(kinds.size()));
 }
@@ -132,35 +131,34 @@ TEST(ShmLimitsTest, ARankThatCannotReceiveFailsAlone) {
   WorldOptions options;
   options.size = 2;
   options.memory_limit_bytes = 2 * kMiB;
-  const std::vector<std::string> failures =
-      MakeThreadCluster("shm")->Run(options, [](Rank& rank) {
-        Call call;
-        call.collective = Collective::kAllToAllV;
-        call.match_id = 1;
-        const std::vector<float> input(kMiB, 1.0f);
-        const std::int64_t large = static_cast<std::int64_t>(kMiB);
-        CallTensor tensor;
-        tensor.input = input.data();
-        tensor.input_count = kMiB;
-        const std::int64_t sent = rank.index() == 1 ? large : 0;
-        const std::int64_t received = rank.index() == 0 ? large : 0;
-        tensor.send_counts = {rank.index() == 1 ? sent : 0, 0};
-        tensor.send_displacements = {0, 0};
-        tensor.receive_counts = {0, received};
-        tensor.receive_displacements = {0, 0};
-        tensor.result_count = static_cast<std::uint64_t>(received);
-        call.tensors.push_back(tensor);
-        call.Start(rank.world());
-        if (rank.index() == 0 && !Has(call.Wait().message(), "NPU_BRIDGE_POOL_LIMIT")) {
-          rank.Fail("ended with: " + call.Wait().message());
-        }
-        rank.Barrier();
-        rank.world().Cancel(1, Internal("rank 0 has no memory"));
-        if (call.Wait().ok()) rank.Fail("ended well");
-        rank.Barrier();
-        if (rank.Counter("pool_blocks_in_use") != 0) rank.Fail("a block is still in use");
-        rank.Barrier();
-      });
+  const std::vector<std::string> failures = MakeThreadCluster("shm")->Run(options, [](Rank& rank) {
+    Call call;
+    call.collective = Collective::kAllToAllV;
+    call.match_id = 1;
+    const std::vector<float> input(kMiB, 1.0f);
+    const std::int64_t large = static_cast<std::int64_t>(kMiB);
+    CallTensor tensor;
+    tensor.input = input.data();
+    tensor.input_count = kMiB;
+    const std::int64_t sent = rank.index() == 1 ? large : 0;
+    const std::int64_t received = rank.index() == 0 ? large : 0;
+    tensor.send_counts = {rank.index() == 1 ? sent : 0, 0};
+    tensor.send_displacements = {0, 0};
+    tensor.receive_counts = {0, received};
+    tensor.receive_displacements = {0, 0};
+    tensor.result_count = static_cast<std::uint64_t>(received);
+    call.tensors.push_back(tensor);
+    call.Start(rank.world());
+    if (rank.index() == 0 && !Has(call.Wait().message(), "NPU_BRIDGE_POOL_LIMIT")) {
+      rank.Fail("ended with: " + call.Wait().message());
+    }
+    rank.Barrier();
+    rank.world().Cancel(1, Internal("rank 0 has no memory"));
+    if (call.Wait().ok()) rank.Fail("ended well");
+    rank.Barrier();
+    if (rank.Counter("pool_blocks_in_use") != 0) rank.Fail("a block is still in use");
+    rank.Barrier();
+  });
   EXPECT_TRUE(failures.empty()) << failures.front();
 }
 

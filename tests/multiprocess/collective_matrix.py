@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import numpy_reference  # noqa: E402
-from hccl.manage.api import get_rank_id, get_rank_size  # noqa: E402
+import numpy_reference
 
-from npu_bridge.hccl import hccl_ops  # noqa: E402
+from hccl.manage.api import get_rank_id, get_rank_size
+from npu_bridge.hccl import hccl_ops
 
 DATA_TYPES = [
     tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64,
@@ -61,11 +61,11 @@ def reducing_cases(dtype, shape, rank, size):
         yield Case(
             "reduce_" + reduction,
             [inputs[rank]],
-            lambda x, how=reduction: hccl_ops.reduce(x, how, root),
+            lambda x, how=reduction, root=root: hccl_ops.reduce(x, how, root),
             numpy_reference.reduce(inputs, rank, reduction, root),
         )
         if shape:
-            rows = (shape[0] * size,) + shape[1:]
+            rows = (shape[0] * size, *shape[1:])
             wide = [values_of(dtype, rows, r) for r in range(size)]
             yield Case(
                 "reduce_scatter_" + reduction,
@@ -179,18 +179,23 @@ def run_session(cases):
             return [session.run(outputs, feed) for _ in range(2)]
 
 
+def value(tensor):
+    # numpy() of a scalar bfloat16 is no NumPy type that np.asarray would know.
+    return np.array(tensor.numpy(), tensor.dtype.as_numpy_dtype)
+
+
 def run_function(cases):
     @tf.function
     def call_all(arguments):
         return [case.call(*inputs) for case, inputs in zip(cases, arguments)]
 
     arguments = [[tf.constant(x, x.dtype) for x in case.inputs] for case in cases]
-    return [[np.asarray(y) for y in call_all(arguments)] for _ in range(2)]
+    return [[value(y) for y in call_all(arguments)] for _ in range(2)]
 
 
 def run_eager(cases):
     return [
-        [np.asarray(case.call(*[tf.constant(x, x.dtype) for x in case.inputs])) for case in cases]
+        [value(case.call(*[tf.constant(x, x.dtype) for x in case.inputs])) for case in cases]
         for _ in range(2)
     ]
 

@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import gradient_reference  # noqa: E402
-import numpy_reference  # noqa: E402
-from hccl.manage.api import get_rank_id, get_rank_size  # noqa: E402
+import gradient_reference
+import numpy_reference
 
-from npu_bridge.hccl import hccl_ops  # noqa: E402
+from hccl.manage.api import get_rank_id, get_rank_size
+from npu_bridge.hccl import hccl_ops
 
 REDUCTIONS = ["sum", "min", "max", "prod"]
 
@@ -46,13 +46,13 @@ def reducing_cases(rank, size):
     for number, reduction in enumerate(REDUCTIONS):
         for shape in [(), (2, 3), (0, 2)]:
             yield Case(
-                "allreduce {} {}".format(reduction, shape),
+                f"allreduce {reduction} {shape}",
                 inputs_of([shape], size, number),
                 lambda xs, how=reduction: [hccl_ops.allreduce(xs[0], how, fusion=0)],
                 lambda inputs, r, how=reduction: [numpy_reference.allreduce(first(inputs), r, how)],
             )
             yield Case(
-                "reduce {} {}".format(reduction, shape),
+                f"reduce {reduction} {shape}",
                 inputs_of([shape], size, 10 + number),
                 lambda xs, how=reduction: [hccl_ops.reduce(xs[0], how, root)],
                 lambda inputs, r, how=reduction: [
@@ -63,7 +63,9 @@ def reducing_cases(rank, size):
             "reduce_scatter " + reduction,
             inputs_of([(2 * size, 2)], size, 20 + number),
             lambda xs, how=reduction: [hccl_ops.reduce_scatter(xs[0], how, size)],
-            lambda inputs, r, how=reduction: [numpy_reference.reduce_scatter(first(inputs), r, how)],
+            lambda inputs, r, how=reduction: [
+                numpy_reference.reduce_scatter(first(inputs), r, how)
+            ],
         )
 
 

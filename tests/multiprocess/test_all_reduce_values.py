@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
@@ -42,7 +43,7 @@ pair = npu.distribute.all_reduce((x, x), "max")
 assert isinstance(pair, tuple) and value_of(pair)[1].tolist() == [3, 18]
 """
     )
-    run_ranks(3, script, limit=60).expect_success()
+    run_ranks(3, script, limit=180).expect_success()
 
 
 @MODES
@@ -63,7 +64,7 @@ found = value_of(npu.distribute.all_reduce(big, "mean"))
 assert found.tolist() == [(2 ** 63 + (20 if size == 2 else 11)) // size], found
 """
     )
-    run_ranks(ranks, script, limit=60).expect_success()
+    run_ranks(ranks, script, limit=180).expect_success()
 
 
 @MODES
@@ -82,7 +83,7 @@ if rank in (0, 2):
     assert values.tolist() == [[2], [3]] and indices.tolist() == [0, 2], (values, indices)
 """
     )
-    run_ranks(4, script, limit=60).expect_success()
+    run_ranks(4, script, limit=180).expect_success()
 
 
 @MODES
@@ -108,7 +109,7 @@ assert places.dtype == indices.dtype and shape.tolist() == [9, 2, 2]
 """
         % (rows, index, rows, rows)
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_an_entry_that_is_none_on_one_rank():
@@ -129,7 +130,7 @@ def test_an_entry_that_is_none_on_one_rank():
         assert float(npu.distribute.all_reduce(tf.constant(4.0))) == 4.0
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_an_entry_that_is_none_on_one_rank_in_a_function():
@@ -149,6 +150,6 @@ def test_an_entry_that_is_none_on_one_rank_in_a_function():
         """
     )
     limits = {"HCCL_EXEC_TIMEOUT": "15", "NPU_BRIDGE_MISMATCH_TIMEOUT": "3"}
-    job = run_ranks(2, script, limit=60, environment=limits)
+    job = run_ranks(2, script, limit=180, environment=limits)
     for rank in range(2):
         job.expect_error(rank, "HcomAllReduce_1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
@@ -12,7 +13,7 @@ KINDS = ["False", "True"]  # use_resource
 
 
 @pytest.mark.parametrize("resource", KINDS)
-@pytest.mark.parametrize("ranks, root", [(2, 0), (3, 2)])
+@pytest.mark.parametrize(("ranks", "root"), [(2, 0), (3, 2)])
 def test_running_the_result_changes_the_variables(ranks, root, resource):
     script = scripts.graph(
         """
@@ -38,7 +39,7 @@ def test_running_the_result_changes_the_variables(ranks, root, resource):
         """
         % ((resource, root, resource) + (root,) * 5)
     )
-    run_ranks(ranks, script, limit=60).expect_success()
+    run_ranks(ranks, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("resource", KINDS)
@@ -56,7 +57,7 @@ def test_running_one_of_the_results_changes_all_of_them(resource):
         """
         % resource
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("resource", KINDS)
@@ -78,7 +79,7 @@ def test_an_assign_by_the_script_does_no_harm(resource):
         """
         % resource
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_variables_and_tensors_in_one_list():
@@ -99,7 +100,7 @@ def test_variables_and_tensors_in_one_list():
             assert (session.run(tf.convert_to_tensor(parts)) == 1).all()
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_thousands_of_variables_in_one_op():
@@ -116,7 +117,7 @@ def test_thousands_of_variables_in_one_op():
             assert set(session.run(variables)) == {1.0}
         """
     )
-    run_ranks(2, script, limit=120).expect_success()
+    run_ranks(2, script, limit=240).expect_success()
 
 
 def test_in_a_group():
@@ -134,7 +135,7 @@ def test_in_a_group():
             assert session.run(v) == (1 if rank == 1 else 2)
         """
     )
-    run_ranks(3, script, limit=60).expect_success()
+    run_ranks(3, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("way", ["eager", "function"])
@@ -165,7 +166,7 @@ def test_distribute_broadcast(way):
         """
         % way
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_a_function_that_broadcasts_in_every_call():
@@ -184,7 +185,7 @@ def test_a_function_that_broadcasts_in_every_call():
             assert v.numpy() == expected, v
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_variables_of_a_keras_model_and_its_optimizer():
@@ -225,7 +226,7 @@ def test_variables_of_a_keras_model_and_its_optimizer():
             assert all((a == b).all() for a, b in zip(after[::2], after[1::2]))
         """
     )
-    run_ranks(2, script, limit=120).expect_success()
+    run_ranks(2, script, limit=240).expect_success()
 
 
 def test_a_variable_whose_shape_differs_is_an_error_on_both_ranks():
@@ -238,6 +239,6 @@ def test_a_variable_whose_shape_differs_is_an_error_on_both_ranks():
             session.run(result)
         """
     )
-    job = run_ranks(2, script, limit=60)
+    job = run_ranks(2, script, limit=180)
     for rank in range(2):
         job.expect_exception(rank, "InvalidArgumentError", r"float32 \[2\][\s\S]*float32 \[3\]")

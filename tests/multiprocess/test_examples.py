@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+
 from tests.harness import run_ranks
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
@@ -54,7 +55,7 @@ def test_known_numbers():
         assert found == by_rank[rank], found
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("mode", [scripts.graph, scripts.eager])
@@ -82,7 +83,7 @@ def test_extrema_are_shared_by_those_that_hold_them(mode):
         assert lowest.tolist() == [[6, 0, 2, 0, 3], [0, 0, 2, 6, 0], [0, 6, 2, 0, 3]][rank], lowest
         """
     )
-    run_ranks(3, script, limit=60).expect_success()
+    run_ranks(3, script, limit=180).expect_success()
 
 
 def test_gradients_stay_in_the_group_of_the_op():
@@ -102,7 +103,7 @@ def test_gradients_stay_in_the_group_of_the_op():
             assert found == [[6], [6 * 4 * (1 if rank == 3 else 10)], [6 if rank == 3 else 0]], found
         """
     )
-    run_ranks(4, script, limit=60).expect_success()
+    run_ranks(4, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("mode", [scripts.graph, scripts.eager])
@@ -136,7 +137,7 @@ def test_sparse_gradients_of_a_result(mode):
             assert found.tolist() == wanted[name][rank], (name, found)
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_integers_have_no_gradient():
@@ -154,7 +155,7 @@ def test_integers_have_no_gradient():
         assert found == ([2, 2] if rank == 0 else [0, 0]), found
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -177,7 +178,7 @@ def test_half_precision(dtype):
         """
         % (dtype, dtype)
     )
-    run_ranks(3, script, limit=60).expect_success()
+    run_ranks(3, script, limit=180).expect_success()
 
 
 def test_ops_of_a_loaded_graph_can_be_differentiated():
@@ -194,7 +195,7 @@ def test_ops_of_a_loaded_graph_can_be_differentiated():
             assert session.run(tf.gradients(y, x)[0]).tolist() == [2, 2]
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_a_script_may_override_gradients():
@@ -216,7 +217,7 @@ def test_a_script_may_override_gradients():
             assert session.run(tf.gradients(y, x)[0]).tolist() == [50]
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_what_has_no_gradient_says_so():
@@ -233,7 +234,7 @@ def test_what_has_no_gradient_says_so():
             raise SystemExit("differentiated")
         """
     )
-    run_ranks(1, script, limit=60).expect_success()
+    run_ranks(1, script, limit=180).expect_success()
 
 
 def test_ranks_that_have_called_different_numbers_of_ops_before():
@@ -257,7 +258,7 @@ def test_ranks_that_have_called_different_numbers_of_ops_before():
             assert g.numpy().tolist() == [3.0 * (i + 1)] * 2, (i, g)
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("twice", ["two tapes", "one persistent tape"])
@@ -279,7 +280,7 @@ def test_two_losses_through_one_collective(twice):
         """
         % twice
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 @pytest.mark.parametrize("mode", [scripts.graph, scripts.eager])
@@ -316,4 +317,4 @@ def test_through_control_flow_and_functions(mode):
             assert np.allclose(g, wanted), (g, wanted)
         """
     )
-    run_ranks(2, script, limit=90).expect_success()
+    run_ranks(2, script, limit=180).expect_success()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
@@ -36,7 +37,7 @@ def test_overlapping_groups_used_and_destroyed_in_different_orders():
             raise SystemExit("a destroyed group worked")
         """
     )
-    run_ranks(4, script, limit=90).expect_success()
+    run_ranks(4, script, limit=180).expect_success()
 
 
 def test_groups_in_one_graph_need_no_common_order():
@@ -58,7 +59,7 @@ def test_groups_in_one_graph_need_no_common_order():
                     assert value == sum(10.0 ** r for r in members[name]), (name, value)
         """
     )
-    run_ranks(4, script, limit=90).expect_success()
+    run_ranks(4, script, limit=180).expect_success()
 
 
 def test_groups_of_one_name_with_other_members():
@@ -72,7 +73,7 @@ def test_groups_of_one_name_with_other_members():
             assert value == 10.0 ** first + 10.0 ** (first + 1), value
         """
     )
-    run_ranks(4, script, limit=60).expect_success()
+    run_ranks(4, script, limit=180).expect_success()
 
 
 def test_a_group_keeps_the_order_of_its_list():
@@ -100,7 +101,7 @@ def test_a_group_keeps_the_order_of_its_list():
         assert got.numpy().tolist() == [order[(place - 1) % 3]]
         """
     )
-    run_ranks(3, script, limit=60).expect_success()
+    run_ranks(3, script, limit=180).expect_success()
 
 
 def test_a_rank_that_is_not_in_a_group():
@@ -128,7 +129,7 @@ def test_a_rank_that_is_not_in_a_group():
         assert float(hccl_ops.allreduce(tf.constant(1.0), "sum")) == 4
         """
     )
-    run_ranks(4, script, limit=60).expect_success()
+    run_ranks(4, script, limit=180).expect_success()
 
 
 def test_wrong_ways_of_creating_a_group():
@@ -161,7 +162,7 @@ def test_wrong_ways_of_creating_a_group():
                 assert session.run(hccl_ops.allreduce(1.0, "sum", group=name)) == 2
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()
 
 
 def test_groups_are_forgotten_at_shutdown_and_may_be_created_again():
@@ -179,4 +180,4 @@ def test_groups_are_forgotten_at_shutdown_and_may_be_created_again():
                 session.run(stop)
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=180).expect_success()

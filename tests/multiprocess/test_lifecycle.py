@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.harness import run_ranks, start_ranks
 from tests.multiprocess import scripts
 
@@ -72,10 +73,11 @@ def test_shutdown_with_a_pending_op_ends_it_with_a_message():
         from npu_bridge.estimator import npu_ops
         total = hccl_ops.allreduce(tf.ones([2]), "sum")
         session = tf.Session()
+        shutdown = npu_ops.shutdown_system()
         session.run(hccl_ops.allreduce(tf.ones([1]), "sum"))
         if rank == 0:
-            waiting = threading.Thread(target=lambda: session.run(npu_ops.shutdown_system()))
-            threading.Timer(1.0, waiting.start).start()
+            # Late enough that the op is pending most of the time; right also if it is not.
+            threading.Timer(1.0, lambda: session.run(shutdown)).start()
             session.run(total)
         else:
             sys.stdin.read()  # until rank 0 is gone

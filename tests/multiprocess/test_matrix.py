@@ -6,6 +6,7 @@ import os
 import re
 
 import pytest
+
 from tests.harness import run_ranks
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "collective_matrix.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
@@ -29,7 +30,7 @@ def test_sizes():
 
 
 @pytest.mark.parametrize(
-    "odd, others", [("bfloat16", "float32"), ("int32", "float32"), ("uint8", "int8")]
+    ("odd", "others"), [("bfloat16", "float32"), ("int32", "float32"), ("uint8", "int8")]
 )
 def test_dtypes(odd, others):
     job = run(
@@ -89,7 +90,7 @@ def test_receive_counts_that_are_not_what_the_sender_sends(expected):
 
 
 @pytest.mark.parametrize(
-    "call, text",
+    ("call", "text"),
     [
         ("hccl_ops.allgather(value, rank_size=bad(3, 2))", "rank_size"),
         ("hccl_ops.broadcast([value], root_rank=bad(2, 0))", "root_rank"),

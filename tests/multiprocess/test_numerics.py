@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 

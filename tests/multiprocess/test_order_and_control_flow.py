@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
@@ -29,8 +30,7 @@ def test_an_extra_collective_on_one_rank_is_named_on_all_ranks():
     job = run_ranks(4, script, limit=90, environment=SHORT_LIMITS)
     for rank in range(4):
         job.expect_error(rank, "have_data")
-        job.expect_error(rank, "InternalError")
-    assert "0,1,2" in job.outputs[3], job.report()
+        job.expect_error(rank, "ranks 0,1,2 wait")
 
 
 def test_names_that_differ_only_in_an_outer_scope_fail_with_both_names():
@@ -79,6 +79,7 @@ def test_a_collective_in_a_branch_that_one_rank_does_not_take():
             lambda: value,
         )
         with tf.Session() as session:
+            session.run(hccl_ops.allreduce(tf.constant(1.0), "sum"))
             session.run(result, {take: rank == 0})
         say("finished")
         """
@@ -138,7 +139,7 @@ def test_a_slow_rank_is_waited_for():
     limits = dict(SHORT_LIMITS, NPU_BRIDGE_STALL_WARN="2")
     job = run_ranks(2, script, limit=60, environment=limits)
     job.expect_success()
-    assert job.outputs[1].count("HcomAllReduce") == 1, job.report()
+    assert job.outputs[1].count("warning: HcomAllReduce") == 1, job.report()
 
 
 def test_a_gradient_that_one_rank_lacks_is_not_paired_with_another():

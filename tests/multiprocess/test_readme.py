@@ -23,7 +23,7 @@ def npurun(script):
         [sys.executable, "-m", "npurun", "-n", "2", str(script)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        universal_newlines=True,
+        text=True,
         timeout=120,
     )
 

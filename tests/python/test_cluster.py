@@ -63,7 +63,7 @@ def test_single_card_run_that_is_numbered_by_its_card(describe):
     ],
 )
 def test_rank_that_is_not_in_the_world(describe, environ, message):
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole text is compared below
+    with pytest.raises(ValueError) as error:
         describe(**environ)
     assert str(error.value) == message
 
@@ -110,7 +110,7 @@ def test_table_that_does_not_fit_the_environment(
     describe, table_file, two_servers, environ, message
 ):
     file = table_file(two_servers)
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the text is compared below
+    with pytest.raises(ValueError) as error:
         describe(RANK_TABLE_FILE=file, **environ)
     assert message.format(file=file) in str(error.value)
 

@@ -305,5 +305,5 @@ def wait_until_ended(pid):
     ],
 )
 def test_wrong_use_is_refused(options):
-    with pytest.raises(ValueError):  # noqa: PT011 - each has its own text
+    with pytest.raises(ValueError):
         run_ranks(1, limit=10, **options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+
 from tests.harness import run_ranks
 
 pytestmark = pytest.mark.core
@@ -322,3 +323,24 @@ def test_another_hccl_package_on_the_path(tmp_path, package, keep):
         theirs = "found " + str(modules) in output
         assert theirs == bool(keep), output
         assert output.count("NPU_BRIDGE_KEEP_HCCL=1 keeps that") == (0 if keep else 1), output
+
+
+def test_autograph_leaves_our_functions_alone():
+    """Rewriting them would cost every trace a second."""
+    run(
+        "eager",
+        """
+        import traceback
+        import npu_device as npu
+        from npu_device._core import library
+        real, stacks = library.ops, []
+        library.ops = lambda: (stacks.append(traceback.extract_stack()), real())[1]
+        calls = [lambda x: hccl_ops.allreduce(x, "sum"), lambda x: hccl_ops_2.allgather(x, 1),
+                 npu.distribute.all_reduce, npu.distribute.broadcast]
+        for call in calls:
+            tf.function(lambda x: call(x))(tf.ones([2]))
+            ours = [f for f in stacks.pop() if f.name in ("all_reduce", "all_gather", "broadcast")]
+            assert ours and all(f.filename.endswith(".py") for f in ours), ours
+            assert not any("__autograph" in f.filename for f in ours), ours
+        """,
+    )

@@ -75,7 +75,7 @@ def test_lines_do_not_depend_on_how_bytes_arrive(size):
     data = "a\n\u20ac\u20ac\n\nlast".encode() * 50
     splitter = lines.LineSplitter()
     got = [line for i in range(0, len(data), size) for line in splitter.feed(data[i : i + size])]
-    assert got + [splitter.flush()] == data.splitlines(True)
+    assert [*got, splitter.flush()] == data.splitlines(True)
     assert splitter.flush() == b""
 
 
@@ -200,7 +200,7 @@ def test_another_rank_does_not_write_into_an_unfinished_line(monkeypatch):
 def test_ranks_end_when_nobody_reads_their_output(tmp_path):
     path = write_script(tmp_path, "import itertools\nfor n in itertools.count(): print(n)")
     process = subprocess.Popen(
-        npurun(sys.executable) + ["-n", "2", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*npurun(sys.executable), "-n", "2", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     process.stdout.readline()
     process.stdout.close()  # as `npurun ... | head -1` does
@@ -212,7 +212,7 @@ def test_ranks_end_when_nobody_reads_their_output(tmp_path):
 def test_a_reader_that_does_not_read_does_not_keep_npurun_from_signals(tmp_path):
     path = write_script(tmp_path, "import itertools\nfor n in itertools.count(): print(n)")
     process = subprocess.Popen(
-        npurun(sys.executable) + ["-n", "2", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*npurun(sys.executable), "-n", "2", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
@@ -225,7 +225,7 @@ def test_closed_standard_streams_do_no_harm(tmp_path):
         tmp_path, "import os; os.write(2, b'x'); print(open(os.environ['RANK_TABLE_FILE']).read(1))"
     )
     logs = tmp_path / "logs"
-    command = npurun(sys.executable) + ["-n", "2", "--log-dir", str(logs), path]
+    command = [*npurun(sys.executable), "-n", "2", "--log-dir", str(logs), path]
     result = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command], timeout=60)
     assert result.returncode == 0
     assert sorted((logs / "rank_1.log").read_text()) == ["\n", "x", "{"]

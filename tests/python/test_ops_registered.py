@@ -13,9 +13,7 @@ from npu_device._core import library
 
 pytestmark = pytest.mark.core
 
-DATA = (
-    "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8"
-)
+DATA = "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8"
 
 # One line each: input and output name: type, & for a reference, * for a list;
 # attr name: type {allowed} = default.
@@ -201,7 +199,7 @@ def test_op_is_stateful(name):
 def test_op_is_documented(name):
     definition = op_def(name)
     assert definition.summary
-    arguments = [a for a in definition.input_arg] + [a for a in definition.output_arg]
+    arguments = list(definition.input_arg) + list(definition.output_arg)
     undocumented = [a.name for a in arguments if not a.description]
     # What says the element type of an input needs no words of its own.
     undocumented += [a.name for a in definition.attr if not a.description and a.name != "T"]

@@ -185,7 +185,7 @@ WRONG_TEMPLATE_2 = [
 
 
 def _check_error(load, file, path, found, allowed):
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole text is compared below
+    with pytest.raises(ValueError) as error:
         load()
     message = str(error.value)
     assert message.startswith(f"Rank table {file!r}: {path} is {found}"), message

@@ -82,7 +82,7 @@ def test_all_reduce_and_reduce_keep_the_shape(shape):
 def test_broadcast_keeps_the_shape_and_dtype_of_each():
     inputs = [fed(shape) for shape in SHAPES] + [fed([2], tf.bool), fed([], tf.int8)]
     outputs = library.ops().hcom_broadcast(input=inputs, root_rank=0, group=WORLD, **NOT_FUSED)
-    assert [static(o) for o in outputs] == SHAPES + [[2], []]
+    assert [static(o) for o in outputs] == [*SHAPES, [2], []]
     assert [o.dtype for o in outputs] == [i.dtype for i in inputs]
 
 
@@ -92,7 +92,7 @@ def test_broadcast_of_nothing_is_an_op():
 
 
 @pytest.mark.parametrize(
-    "shape, expected",
+    ("shape", "expected"),
     [
         (None, None),
         ([None], [None]),
@@ -107,7 +107,7 @@ def test_all_gather_multiplies_dimension_0(shape, expected):
 
 
 @pytest.mark.parametrize(
-    "shape, expected",
+    ("shape", "expected"),
     [
         (None, None),
         ([None], [None]),
@@ -164,7 +164,7 @@ def test_receive_of_an_unknown_shape_gives_what_is_known(shape):
 
 
 @pytest.mark.parametrize(
-    "counts, displacements, expected",
+    ("counts", "displacements", "expected"),
     [
         ([3, 3], [0, 0], [3]),
         ([3, 3], [0, 3], [6]),
@@ -192,7 +192,7 @@ def test_all_to_all_v_reads_any_shape_flat(shape):
 
 
 @pytest.mark.parametrize(
-    "matrix, rank, expected",
+    ("matrix", "rank", "expected"),
     [
         ([[1, 2], [3, 4]], 0, [4]),
         ([[1, 2], [3, 4]], 1, [6]),

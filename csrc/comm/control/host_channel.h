@@ -25,8 +25,8 @@ enum class RankState : std::uint32_t {
 };
 
 struct HostMembership {
-  std::int32_t rank = 0;  // world rank of this process
-  std::int32_t size = 1;  // of the world
+  std::int32_t rank = 0;                 // world rank of this process
+  std::int32_t size = 1;                 // of the world
   std::vector<std::int32_t> host_ranks;  // world ranks here, ascending
   std::int32_t host_rank = 0;            // place of this rank in host_ranks
   std::vector<pid_t> process_ids;        // by place in host_ranks

@@ -106,8 +106,8 @@ void MetChannel::WatchPeer(std::int32_t rank) {
     SeeEnd(rank);
     return;
   }
-  const Status watched = watcher_->Watch(
-      peer.pidfd.get(), [this, rank] { SeeEnd(rank); }, &peer.token);
+  const Status watched =
+      watcher_->Watch(peer.pidfd.get(), [this, rank] { SeeEnd(rank); }, &peer.token);
   if (!watched.ok()) peer.pidfd.Close();  // likewise
 }
 

@@ -56,8 +56,9 @@ Registrar::~Registrar() {
     thread_.detach();  // it exists in the parent only
     return;
   }
+  // Wakes the poll, now and until the thread sees the flag; it closes the socket only after that.
+  ::shutdown(listener_.get(), SHUT_RDWR);
   stopping_.store(true);
-  ::shutdown(listener_.get(), SHUT_RDWR);  // wakes the poll
   thread_.join();
 }
 

@@ -24,10 +24,10 @@ struct Case {
 const std::vector<Case>& AllCases();
 
 // Parts of AllCases().
-std::vector<Case> ValueCases();      // right results: every op, type, reduction and size
+std::vector<Case> ValueCases();        // right results: every op, type, reduction and size
 std::vector<Case> ConcurrencyCases();  // many at once, any order, groups, cancellation
-std::vector<Case> MemoryCases();     // results that the transport hands out
-std::vector<Case> DeathCases();      // a rank is killed
+std::vector<Case> MemoryCases();       // results that the transport hands out
+std::vector<Case> DeathCases();        // a rank is killed
 
 }  // namespace conformance
 }  // namespace npu_bridge

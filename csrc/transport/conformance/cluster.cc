@@ -71,8 +71,7 @@ class ProcessCluster : public Cluster {
   explicit ProcessCluster(std::string transport) : transport_(std::move(transport)) {}
   bool ranks_are_processes() const override { return true; }
 
-  std::vector<std::string> Run(const WorldOptions& options, const Body& body,
-                               int doomed) override {
+  std::vector<std::string> Run(const WorldOptions& options, const Body& body, int doomed) override {
     const npu_transport_interface_v1* interface = nullptr;
     const Status found = FindTransport(transport_, &interface);
     if (!found.ok()) return {found.message()};
@@ -116,9 +115,9 @@ class ProcessCluster : public Cluster {
       for (const Child& child : *children) polled.push_back({child.output, POLLIN, 0});
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
           deadline - std::chrono::steady_clock::now());
-      const int ready = left.count() <= 0 ? 0
-                                          : poll(polled.data(), polled.size(),
-                                                 static_cast<int>(left.count()));
+      const int ready = left.count() <= 0
+                            ? 0
+                            : poll(polled.data(), polled.size(), static_cast<int>(left.count()));
       if (ready <= 0) {
         failures.push_back("the ranks did not end in time and were killed");
         for (const Child& child : *children) {

@@ -1,6 +1,7 @@
 // Many requests at once: in any order, in several groups, ended early.
 #include "csrc/transport/conformance/cases.h"
 #include "csrc/transport/conformance/plan.h"
+#include "csrc/transport/conformance/slow_build.h"
 
 namespace npu_bridge {
 namespace conformance {
@@ -31,14 +32,14 @@ Description Describe(Collective collective, std::uint64_t count, std::uint64_t n
 
 // Ops of all kinds and sizes, each rank starting them in an order of its own.
 void ManyInFlight(Rank& rank) {
-  const std::vector<Collective> kinds = {
-      Collective::kAllReduce, Collective::kAllGather, Collective::kBroadcast,
-      Collective::kReduce,    Collective::kAllToAllV, Collective::kReduceScatter};
-  for (std::uint64_t round = 0; round < 3; ++round) {
+  const std::vector<Collective> kinds = {Collective::kAllReduce, Collective::kAllGather,
+                                         Collective::kBroadcast, Collective::kReduce,
+                                         Collective::kAllToAllV, Collective::kReduceScatter};
+  for (std::uint64_t round = 0; round < Repeats(3); ++round) {
     std::vector<Description> descriptions;
     for (std::uint64_t i = 0; i < 240; ++i) {
       const std::uint64_t number = 1 + round * 1000 + i;
-      const std::uint64_t count = i % 5 == 0 ? 20011 : 1 + i * 7 % 900;
+      const std::uint64_t count = i % 5 == 0 ? 9001 : 1 + i * 7 % 900;
       Description description = Describe(kinds[i % kinds.size()], count, number);
       description.root = static_cast<std::int32_t>(i) % rank.size();
       descriptions.push_back(description);
@@ -60,12 +61,12 @@ void SlotsServeEveryKind(Rank& rank) {
   const std::vector<Collective> kinds = {Collective::kAllToAllV, Collective::kAllReduce,
                                          Collective::kAllGather, Collective::kBroadcast,
                                          Collective::kReduce,    Collective::kReduceScatter};
-  for (std::uint64_t round = 0; round < 60; ++round) {
+  for (std::uint64_t round = 0; round < Repeats(60); ++round) {
     std::vector<Description> descriptions;
     for (std::uint64_t slot = 1; slot <= 8; ++slot) {
       // Numbers that far apart share a slot.
       descriptions.push_back(Describe(kinds[(round * 5 + slot) % kinds.size()],
-                                      slot % 3 == 0 ? 11 : 10007, round * 4096 + slot));
+                                      slot % 3 == 0 ? 11 : 9001, round * 4096 + slot));
     }
     RunAll(rank, rank.world(), descriptions, round + 1);
     rank.Barrier();
@@ -77,7 +78,7 @@ void SendBeforeReceive(Rank& rank) {
   std::vector<std::unique_ptr<PlannedCall>> sends;
   std::vector<Description> receives;
   for (std::uint64_t i = 0; i < 8; ++i) {
-    Description description = Describe(Collective::kSend, i % 2 == 0 ? 3 : 500009, 1 + i);
+    Description description = Describe(Collective::kSend, i % 2 == 0 ? 3 : 10 * kLarge, 1 + i);
     sends.push_back(std::make_unique<PlannedCall>(description, rank.index(), rank.size()));
     sends.back()->Start(rank.world());
     rank.ExpectOk(sends.back()->call().Wait(), "send without a receiver");
@@ -136,7 +137,7 @@ void Cancellation(Rank& rank) {
   const int absent = rank.size() - 1;
   std::uint64_t number = 1;
   for (const Collective kind : kinds) {
-    for (const std::uint64_t count : {5, 50021}) {
+    for (const std::uint64_t count : {std::uint64_t{5}, kLarge}) {
       Description description = Describe(kind, count, number);
       PlannedCall call(description, rank.index(), rank.size());
       if (rank.index() != absent) {
@@ -180,7 +181,7 @@ void Cancellation(Rank& rank) {
 
 // A request that is cancelled while all its ranks are in it ends everywhere, well or cancelled.
 void CancelledOnTheWay(Rank& rank) {
-  for (std::uint64_t number = 1; number <= 200; ++number) {
+  for (std::uint64_t number = 1; number <= Repeats(200); ++number) {
     const Description description =
         Describe(number % 2 == 0 ? Collective::kAllReduce : Collective::kAllToAllV,
                  number % 3 == 0 ? 60013 : 200, number);

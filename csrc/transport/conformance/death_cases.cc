@@ -4,12 +4,11 @@
 
 #include "csrc/transport/conformance/cases.h"
 #include "csrc/transport/conformance/plan.h"
+#include "csrc/transport/conformance/slow_build.h"
 
 namespace npu_bridge {
 namespace conformance {
 namespace {
-
-constexpr std::uint64_t kLarge = 50021;
 
 Description Describe(Collective collective, std::uint64_t count, std::uint64_t number) {
   Description description;
@@ -83,8 +82,7 @@ Case DeathCase(const std::string& name, std::vector<Description> started, Dying 
           }
           std::vector<std::unique_ptr<PlannedCall>> calls;
           for (const Description& description : started) {
-            calls.push_back(
-                std::make_unique<PlannedCall>(description, rank.index(), rank.size()));
+            calls.push_back(std::make_unique<PlannedCall>(description, rank.index(), rank.size()));
             calls.back()->Start(rank.world());
           }
           GoOnWithout(rank, doomed, &calls);
@@ -97,9 +95,9 @@ Case DeathCase(const std::string& name, std::vector<Description> started, Dying 
 std::vector<Description> AllKinds() {
   std::vector<Description> all;
   std::uint64_t number = 1;
-  for (const Collective kind : {Collective::kAllReduce, Collective::kReduce,
-                                Collective::kReduceScatter, Collective::kAllGather,
-                                Collective::kBroadcast, Collective::kAllToAllV}) {
+  for (const Collective kind :
+       {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter,
+        Collective::kAllGather, Collective::kBroadcast, Collective::kAllToAllV}) {
     for (const std::uint64_t count : {std::uint64_t{9}, kLarge}) {
       all.push_back(Describe(kind, count, number++));
     }
@@ -124,7 +122,7 @@ Case InTheMiddle() {
           for (std::uint64_t number = 1; number <= 60; ++number) {
             calls.push_back(std::make_unique<PlannedCall>(
                 Describe(number % 2 == 0 ? Collective::kAllReduce : Collective::kAllToAllV,
-                         500009 / (number % 7 + 1), number),
+                         10 * kLarge / (number % 7 + 1), number),
                 rank.index(), rank.size()));
           }
           if (rank.index() == doomed) alarm(120);
@@ -149,8 +147,8 @@ std::vector<Case> DeathCases() {
                 [](Rank& rank) {
                   static std::vector<std::unique_ptr<PlannedCall>> calls;
                   for (const Description& description : AllKinds()) {
-                    calls.push_back(std::make_unique<PlannedCall>(description, rank.index(),
-                                                                  rank.size()));
+                    calls.push_back(
+                        std::make_unique<PlannedCall>(description, rank.index(), rank.size()));
                     calls.back()->Start(rank.world());
                   }
                 },
@@ -160,8 +158,8 @@ std::vector<Case> DeathCases() {
                 [](Rank& rank) {
                   static std::vector<std::unique_ptr<PlannedCall>> calls;
                   for (const Description& description : AllKinds()) {
-                    calls.push_back(std::make_unique<PlannedCall>(description, rank.index(),
-                                                                  rank.size()));
+                    calls.push_back(
+                        std::make_unique<PlannedCall>(description, rank.index(), rank.size()));
                     calls.back()->Start(rank.world());
                   }
                   for (const auto& call : calls) call->Check(rank);

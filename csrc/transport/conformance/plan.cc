@@ -60,7 +60,8 @@ PlannedCall::PlannedCall(const Description& description, std::int32_t rank, std:
     call_.match_id = description.number * 64 + static_cast<std::uint64_t>(call_.peer);
   }
   if (IsPointToPoint(description.collective)) {
-    call_.match_slot = static_cast<std::uint32_t>(kCollectiveSlots + call_.match_id % kPointToPointSlots);
+    call_.match_slot =
+        static_cast<std::uint32_t>(kCollectiveSlots + call_.match_id % kPointToPointSlots);
   }
   for (std::size_t t = 0; t < description.types.size(); ++t) PlanTensor(t, rank, size);
 }
@@ -149,8 +150,8 @@ void PlannedCall::PlanAllToAll(std::size_t t, std::int32_t rank, std::int32_t si
   }
   Bytes expected(tensor->result_count * element, 0);
   for (std::int32_t peer = 0; peer < size; ++peer) {
-    const auto place = static_cast<std::uint64_t>(
-        tensor->receive_displacements[static_cast<std::size_t>(peer)]);
+    const auto place =
+        static_cast<std::uint64_t>(tensor->receive_displacements[static_cast<std::size_t>(peer)]);
     const auto source = static_cast<std::uint64_t>(rank * static_cast<std::int64_t>(count) / 2);
     const auto length =
         static_cast<std::uint64_t>(tensor->receive_counts[static_cast<std::size_t>(peer)]);

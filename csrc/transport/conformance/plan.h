@@ -45,8 +45,7 @@ class PlannedCall {
  private:
   void PlanTensor(std::size_t t, std::int32_t rank, std::int32_t size);
   void PlanAllToAll(std::size_t t, std::int32_t rank, std::int32_t size, CallTensor* tensor);
-  Bytes Input(std::size_t t, std::int32_t rank, std::uint64_t count,
-              std::uint64_t begin = 0) const;
+  Bytes Input(std::size_t t, std::int32_t rank, std::uint64_t count, std::uint64_t begin = 0) const;
 
   const Description description_;
   std::vector<Bytes> inputs_;

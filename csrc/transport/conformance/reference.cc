@@ -31,7 +31,8 @@ double HalfValue(HalfFormat format, std::uint16_t bits) {
   } else if (exponent == 0) {
     value = std::ldexp(mantissa, 1 - bias - format.mantissa_bits);
   } else {
-    value = std::ldexp(mantissa + (1 << format.mantissa_bits), exponent - bias - format.mantissa_bits);
+    value =
+        std::ldexp(mantissa + (1 << format.mantissa_bits), exponent - bias - format.mantissa_bits);
   }
   return (bits & 0x8000) != 0 ? -value : value;
 }
@@ -70,7 +71,8 @@ Bytes ReduceAs(Reduction reduction, const std::vector<Bytes>& inputs, std::uint6
   Bytes result(count * sizeof(T));
   for (std::uint64_t i = 0; i < count; ++i) {
     T value = At<T>(inputs[0], i);
-    for (std::size_t r = 1; r < inputs.size(); ++r) value = Apply(reduction, value, At<T>(inputs[r], i));
+    for (std::size_t r = 1; r < inputs.size(); ++r)
+      value = Apply(reduction, value, At<T>(inputs[r], i));
     Put(&result, i, value);
   }
   return result;
@@ -82,7 +84,8 @@ Bytes ReduceHalf(DataType type, Reduction reduction, const std::vector<Bytes>& i
   for (std::uint64_t i = 0; i < count; ++i) {
     float value = static_cast<float>(FloatValue(type, inputs[0].data() + 2 * i));
     for (std::size_t r = 1; r < inputs.size(); ++r) {
-      value = Apply(reduction, value, static_cast<float>(FloatValue(type, inputs[r].data() + 2 * i)));
+      value =
+          Apply(reduction, value, static_cast<float>(FloatValue(type, inputs[r].data() + 2 * i)));
     }
     Put(&result, i, RoundToHalf(type, value));
   }
@@ -106,8 +109,8 @@ bool IsFloat(DataType type) {
 
 const std::vector<DataType>& ReducibleTypes() {
   static const std::vector<DataType> types = {
-      DataType::kInt8,    DataType::kInt16,  DataType::kInt32,  DataType::kInt64,
-      DataType::kUint8,   DataType::kUint16, DataType::kUint32, DataType::kUint64,
+      DataType::kInt8,    DataType::kInt16,   DataType::kInt32,   DataType::kInt64,
+      DataType::kUint8,   DataType::kUint16,  DataType::kUint32,  DataType::kUint64,
       DataType::kFloat16, DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16};
   return types;
 }
@@ -160,8 +163,8 @@ std::uint16_t RoundToHalf(DataType type, float value) {
   // Exact: one unit in the last place becomes 1. nearbyint rounds to nearest even.
   const double units = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
   // A carry out of the mantissa runs into the exponent, which is what it should do.
-  const auto bits = static_cast<std::uint32_t>(
-      units + std::ldexp(exponent + bias - 1, format.mantissa_bits));
+  const auto bits =
+      static_cast<std::uint32_t>(units + std::ldexp(exponent + bias - 1, format.mantissa_bits));
   return sign | static_cast<std::uint16_t>(std::min<std::uint32_t>(bits, infinity));
 }
 

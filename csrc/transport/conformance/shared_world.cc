@@ -19,8 +19,8 @@ namespace npu_bridge {
 namespace conformance {
 
 SharedWorld::SharedWorld(int size) {
-  void* memory = mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                      -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::runtime_error("no shared memory for a test");
   state_ = new (memory) State();
   for (int rank = 0; rank < size; ++rank) state_->alive[rank].store(1);
@@ -69,9 +69,9 @@ int SharedWorld::ShareSegment(void* context, const char* name, std::uint64_t byt
     if (found < 0) error = errno;
   }
   state->lock.store(0);
-  CopyStatus(found >= 0 ? Status::Ok()
-                        : Internal(std::string("no memory file '") + name +
-                                   "': " + std::strerror(error)),
+  CopyStatus(found >= 0
+                 ? Status::Ok()
+                 : Internal(std::string("no memory file '") + name + "': " + std::strerror(error)),
              status);
   return found;
 }
@@ -80,9 +80,7 @@ int SharedWorld::RankIsAlive(void* context, std::int32_t rank) {
   return static_cast<SharedWorld*>(context)->IsAlive(rank) ? 1 : 0;
 }
 
-void SharedWorld::Log(void*, std::int32_t, const char* text) {
-  std::fprintf(stderr, "%s\n", text);
-}
+void SharedWorld::Log(void*, std::int32_t, const char* text) { std::fprintf(stderr, "%s\n", text); }
 
 bool SharedWorld::IsAlive(int rank) const { return state_->alive[rank].load() != 0; }
 

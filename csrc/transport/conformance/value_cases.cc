@@ -3,14 +3,7 @@
 
 #include "csrc/transport/conformance/cases.h"
 #include "csrc/transport/conformance/plan.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(NPU_BRIDGE_SLOW_BUILD)
-#define NPU_CONFORMANCE_SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define NPU_CONFORMANCE_SLOW 1
-#endif
-#endif
+#include "csrc/transport/conformance/slow_build.h"
 
 namespace npu_bridge {
 namespace conformance {
@@ -18,13 +11,9 @@ namespace {
 
 const std::vector<int> kSizes = {1, 2, 3, 4, 8};
 
-// Around cache lines, blocks of the reduction and the limits between ways of moving; under a
-// sanitizer the last one is smaller, but still beyond every limit that depends on size.
-#ifdef NPU_CONFORMANCE_SLOW
-const std::vector<std::uint64_t> kCounts = {0, 1, 7, 33, 1000, 4099, 20011};
-#else
-const std::vector<std::uint64_t> kCounts = {0, 1, 7, 33, 1000, 4099, 100003};
-#endif
+// Around cache lines, blocks of the reduction and the limits between ways of moving.
+const std::vector<std::uint64_t> kCounts = {
+    0, 1, 7, 33, 1000, 4099, kIsSlowBuild ? 9001u : 100003u};
 
 // One batch after another: all requests of a batch are in flight together, in any order.
 Case BatchCase(const std::string& name,
@@ -64,8 +53,8 @@ Case EveryType(const std::string& name, Collective collective, bool with_overlap
           description.types = {type};
           description.counts = {count};
           description.number = number++;
-          description.root = static_cast<std::int32_t>(description.number %
-                                                       static_cast<std::uint64_t>(size));
+          description.root =
+              static_cast<std::int32_t>(description.number % static_cast<std::uint64_t>(size));
           description.has_overlaps = with_overlaps;
           description.has_gaps = with_gaps;
           batch.push_back(description);
@@ -148,7 +137,7 @@ Case Repeats() {
       for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
         Bytes first;
         const Bytes input = MakeInput(type, 33333, static_cast<std::uint64_t>(rank.index()) + 1);
-        for (std::uint64_t repeat = 0; repeat < 20; ++repeat) {
+        for (std::uint64_t repeat = 0; repeat < 10; ++repeat) {
           Call call;
           call.match_id = 1 + repeat + 100 * static_cast<std::uint64_t>(type);
           call.match_slot = static_cast<std::uint32_t>(call.match_id);

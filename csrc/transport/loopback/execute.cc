@@ -89,8 +89,8 @@ Status ExecuteTensor(const Requests& requests, const Results& results, std::uint
         AllToAll(requests, tensor, rank, output);
         break;
       default:
-        status = Unimplemented("loopback does not know collective " +
-                               std::to_string(first.collective));
+        status =
+            Unimplemented("loopback does not know collective " + std::to_string(first.collective));
     }
     if (!status.ok()) return status;
   }

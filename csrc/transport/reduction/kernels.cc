@@ -38,8 +38,8 @@
 namespace npu_bridge {
 namespace {
 
-// Signed integers are summed and multiplied as unsigned ones: the same bits, and wrapping is defined.
-// Narrow ones in 32 bits, since uint16_t would be promoted to int.
+// Signed integers are summed and multiplied as unsigned ones: the same bits, and wrapping is
+// defined. Narrow ones in 32 bits, since uint16_t would be promoted to int.
 template <typename T, typename = void>
 struct ArithmeticType {
   using type = T;
@@ -118,10 +118,10 @@ NPU_ALWAYS_INLINE void NarrowLoop(const float* accumulator, void* output, std::s
 }
 
 // target_clones wants plain functions, so the templates get one name each.
-#define NPU_COMBINE(name, T, Operator)                                                       \
-  NPU_VECTOR_CLONES void name##Operator(const void* left, const void* right, void* output,   \
-                                        std::size_t count) {                                 \
-    CombineLoop<T, Operator>(left, right, output, count);                                    \
+#define NPU_COMBINE(name, T, Operator)                                                     \
+  NPU_VECTOR_CLONES void name##Operator(const void* left, const void* right, void* output, \
+                                        std::size_t count) {                               \
+    CombineLoop<T, Operator>(left, right, output, count);                                  \
   }
 #define NPU_COMBINE_ALL(name, T) \
   NPU_COMBINE(name, T, Sum)      \
@@ -140,22 +140,22 @@ NPU_COMBINE_ALL(Uint64, std::uint64_t)
 NPU_COMBINE_ALL(Float32, float)
 NPU_COMBINE_ALL(Float64, double)
 
-#define NPU_ACCUMULATE(Format, Operator)                                                          \
-  NPU_VECTOR_CLONES void Accumulate##Format##Operator(float* accumulator, const void* input,      \
-                                                      std::size_t count) {                        \
-    AccumulateLoop<Format, Operator>(accumulator, input, count);                                  \
+#define NPU_ACCUMULATE(Format, Operator)                                                     \
+  NPU_VECTOR_CLONES void Accumulate##Format##Operator(float* accumulator, const void* input, \
+                                                      std::size_t count) {                   \
+    AccumulateLoop<Format, Operator>(accumulator, input, count);                             \
   }
-#define NPU_WIDENING(Format)                                                                      \
-  NPU_VECTOR_CLONES void Widen##Format(const void* input, float* accumulator, std::size_t count) {\
-    WidenLoop<Format>(input, accumulator, count);                                                 \
-  }                                                                                               \
-  NPU_VECTOR_CLONES void Narrow##Format(const float* accumulator, void* output,                   \
-                                        std::size_t count) {                                      \
-    NarrowLoop<Format>(accumulator, output, count);                                               \
-  }                                                                                               \
-  NPU_ACCUMULATE(Format, Sum)                                                                     \
-  NPU_ACCUMULATE(Format, Prod)                                                                    \
-  NPU_ACCUMULATE(Format, Max)                                                                     \
+#define NPU_WIDENING(Format)                                                                       \
+  NPU_VECTOR_CLONES void Widen##Format(const void* input, float* accumulator, std::size_t count) { \
+    WidenLoop<Format>(input, accumulator, count);                                                  \
+  }                                                                                                \
+  NPU_VECTOR_CLONES void Narrow##Format(const float* accumulator, void* output,                    \
+                                        std::size_t count) {                                       \
+    NarrowLoop<Format>(accumulator, output, count);                                                \
+  }                                                                                                \
+  NPU_ACCUMULATE(Format, Sum)                                                                      \
+  NPU_ACCUMULATE(Format, Prod)                                                                     \
+  NPU_ACCUMULATE(Format, Max)                                                                      \
   NPU_ACCUMULATE(Format, Min)
 
 NPU_WIDENING(Float16)
@@ -182,7 +182,7 @@ Kernel Pick(Reduction reduction, Kernel sum, Kernel prod, Kernel max, Kernel min
 }  // namespace
 
 CombineKernel FindCombineKernel(DataType type, Reduction reduction) {
-#define NPU_CASE(name) \
+#define NPU_CASE(name)    \
   case DataType::k##name: \
     return Pick<CombineKernel>(reduction, name##Sum, name##Prod, name##Max, name##Min);
   switch (type) {
@@ -204,13 +204,13 @@ CombineKernel FindCombineKernel(DataType type, Reduction reduction) {
 
 WideningKernels FindWideningKernels(DataType type, Reduction reduction) {
   WideningKernels kernels;
-#define NPU_CASE(name)                                                                            \
-  case DataType::k##name:                                                                         \
-    kernels.widen = Widen##name;                                                                  \
-    kernels.accumulate =                                                                          \
-        Pick<decltype(kernels.accumulate)>(reduction, Accumulate##name##Sum, Accumulate##name##Prod, \
-                                           Accumulate##name##Max, Accumulate##name##Min);         \
-    kernels.narrow = Narrow##name;                                                                \
+#define NPU_CASE(name)                                                                   \
+  case DataType::k##name:                                                                \
+    kernels.widen = Widen##name;                                                         \
+    kernels.accumulate = Pick<decltype(kernels.accumulate)>(                             \
+        reduction, Accumulate##name##Sum, Accumulate##name##Prod, Accumulate##name##Max, \
+        Accumulate##name##Min);                                                          \
+    kernels.narrow = Narrow##name;                                                       \
     break;
   switch (type) {
     NPU_CASE(Float16)

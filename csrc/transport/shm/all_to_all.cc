@@ -74,9 +74,8 @@ class AllToAll : public Operation {
       const auto count = static_cast<std::uint64_t>(tensor(t).send_counts[peer]);
       const auto place = static_cast<std::uint64_t>(tensor(t).send_displacements[peer]);
       if (count == 0) continue;
-      const std::uint64_t entry =
-          std::uint64_t{t} * static_cast<std::uint64_t>(group().size()) +
-          static_cast<std::uint64_t>(group().rank);
+      const std::uint64_t entry = std::uint64_t{t} * static_cast<std::uint64_t>(group().size()) +
+                                  static_cast<std::uint64_t>(group().rank);
       std::uint64_t offset = 0;
       if (!pool().Contains(block, entry * sizeof(offset), sizeof(offset))) {
         return Internal("shared memory is damaged: rank " + std::to_string(peer) + " of group " +
@@ -114,8 +113,8 @@ class AllToAll : public Operation {
     for (std::uint32_t t = 0; t < request().tensor_count; ++t) {
       for (std::size_t sender = 0; sender < size; ++sender) {
         const std::size_t entry = t * size + sender;
-        const std::uint64_t bytes = static_cast<std::uint64_t>(tensor(t).receive_counts[sender]) *
-                                    tensor(t).element_size;
+        const std::uint64_t bytes =
+            static_cast<std::uint64_t>(tensor(t).receive_counts[sender]) * tensor(t).element_size;
         if (bytes == 0) continue;
         const Status prepared = pool().PrepareWrite(block_, plan_.final_offsets[entry], bytes);
         if (!prepared.ok()) return prepared;

@@ -61,11 +61,12 @@ Endpoint::Endpoint(const npu_transport_world& world, std::shared_ptr<Pool> pool)
       host_rank_(world.host_rank),
       pool_(std::move(pool)),
       table_(pool_.get()),
-      engine_(&pool_->memory().rank(host_rank_), [this] { return MaySpin(); },
-              [this] {
-                DropGoneRanks();
-                pool_->TrimIdle();
-              }) {
+      engine_(
+          &pool_->memory().rank(host_rank_), [this] { return MaySpin(); },
+          [this] {
+            DropGoneRanks();
+            pool_->TrimIdle();
+          }) {
   RankRecord& own = pool_->memory().rank(host_rank_);
   std::uint64_t mask[kProcessorMaskWords];
   ProcessorMask(mask);
@@ -113,8 +114,8 @@ Status Endpoint::MakeGroup(const npu_transport_group& description,
     const std::int32_t host_rank = HostRank(description.ranks[i]);
     if (host_rank < 0) {
       return Unimplemented("the transport 'shm' serves groups on one host; rank " +
-                           std::to_string(description.ranks[i]) + " of group " +
-                           description.name + " is on another.");
+                           std::to_string(description.ranks[i]) + " of group " + description.name +
+                           " is on another.");
     }
     made->host_ranks.push_back(host_rank);
   }

@@ -44,7 +44,7 @@ class Engine {
   const std::function<void()> idle_;
 
   std::mutex mutex_;
-  Operation* active_ = nullptr;       // all operations in flight; guarded by mutex_
+  Operation* active_ = nullptr;          // all operations in flight; guarded by mutex_
   std::vector<Operation*> handed_over_;  // to the worker; guarded by mutex_
   std::atomic<bool> has_handed_over_{false};
   std::atomic<bool> stop_{false};

@@ -6,7 +6,9 @@ namespace npu_bridge {
 namespace shm {
 namespace {
 
-std::uint64_t Aligned(std::uint64_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+std::uint64_t Aligned(std::uint64_t bytes) {
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
 
 }  // namespace
 

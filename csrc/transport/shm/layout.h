@@ -93,8 +93,8 @@ struct alignas(kCacheLine) MemberCell {
   std::atomic<std::uint64_t> state;  // a MemberState
 };
 
-// One word, so that nothing of an earlier operation in the slot is ever taken for this one's: a cell
-// of another generation counts as phase 0, and nobody has to clear cells.
+// One word, so that nothing of an earlier operation in the slot is ever taken for this one's: a
+// cell of another generation counts as phase 0, and nobody has to clear cells.
 struct MemberState {
   std::uint32_t generation = 0;  // of the record
   std::uint32_t block = 0;       // all-to-all: where the member receives

@@ -1,8 +1,8 @@
 // The records of operations in flight: how ranks meet in one, and when its blocks are free again.
 //
 // A record belongs to the operation whose match_id is in `claimed`. The first member to come claims
-// and sets it up; a member is `present` from then until it has left, whether it has come or not. The
-// record is closed, and its blocks let go, when nobody is present any more. A member that fails
+// and sets it up; a member is `present` from then until it has left, whether it has come or not.
+// The record is closed, and its blocks let go, when nobody is present any more. A member that fails
 // abandons the operation: whoever has not joined by then no longer can, and is not waited for.
 #ifndef NPU_BRIDGE_CSRC_TRANSPORT_SHM_OPERATION_TABLE_H_
 #define NPU_BRIDGE_CSRC_TRANSPORT_SHM_OPERATION_TABLE_H_
@@ -22,7 +22,7 @@ struct Joining {
   std::uint32_t slot = 0;
   std::uint64_t own_bit = 0;
   std::uint64_t member_bits = 0;
-  std::uint64_t work_bytes = 0;    // 0: no such block
+  std::uint64_t work_bytes = 0;  // 0: no such block
   std::uint64_t result_bytes = 0;
 };
 

@@ -1,5 +1,5 @@
-// send and receive. The block belongs to the receiver from the start, so the sender is done when its
-// bytes are in it, and may leave.
+// send and receive. The block belongs to the receiver from the start, so the sender is done when
+// its bytes are in it, and may leave.
 #include <cstring>
 #include <vector>
 

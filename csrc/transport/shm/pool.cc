@@ -180,9 +180,10 @@ Status Pool::OutOfMemory(std::uint64_t bytes) const {
   }
   Pool* self = const_cast<Pool*>(this);
   return ResourceExhausted(
-      "this operation needs " + InMiB(bytes) + " of shared memory for a block; results and "
-      "operations hold " + InMiB(self->BytesInUse()) +
-      ", and NPU_BRIDGE_POOL_LIMIT allows " + InMiB(limit_bytes_) +
+      "this operation needs " + InMiB(bytes) +
+      " of shared memory for a block; results and "
+      "operations hold " +
+      InMiB(self->BytesInUse()) + ", and NPU_BRIDGE_POOL_LIMIT allows " + InMiB(limit_bytes_) +
       " for all ranks of this host together. Let go of results that are no longer needed, or raise "
       "NPU_BRIDGE_POOL_LIMIT.");
 }

@@ -124,11 +124,10 @@ class Reducing : public Operation {
     const std::uint64_t element = tensor(t).element_size;
     std::vector<const void*> sources;
     for (std::int32_t rank = 0; rank < group().size(); ++rank) {
-      const char* source =
-          rank == group().rank
-              ? static_cast<const char*>(tensor(t).input)
-              : pool().Data(work_block()) + stride_ * static_cast<std::uint64_t>(rank) +
-                    input_offsets_[t];
+      const char* source = rank == group().rank
+                               ? static_cast<const char*>(tensor(t).input)
+                               : pool().Data(work_block()) +
+                                     stride_ * static_cast<std::uint64_t>(rank) + input_offsets_[t];
       sources.push_back(source + part.begin);
     }
     if (!Reduce(static_cast<DataType>(tensor(t).data_type),
@@ -163,8 +162,7 @@ class Reducing : public Operation {
     }
     for (std::uint32_t t = 0; t < request().tensor_count; ++t) {
       if (ResultBytes(t) == 0) continue;
-      char* output =
-          in_block ? pool().Data(own_block_) + result_offsets_[t] : AllocateResult(t);
+      char* output = in_block ? pool().Data(own_block_) + result_offsets_[t] : AllocateResult(t);
       if (output == nullptr) return Progress::kFailed;
       const Status status = ReduceInto(t, MyPart(t), output);
       if (!status.ok()) return Fail(status);

@@ -45,7 +45,9 @@ std::uint64_t DataBytes() {
   return bytes / kGiB * kGiB;
 }
 
-std::string InGiB(std::uint64_t bytes) { return std::to_string((bytes + kGiB - 1) / kGiB) + " GiB"; }
+std::string InGiB(std::uint64_t bytes) {
+  return std::to_string((bytes + kGiB - 1) / kGiB) + " GiB";
+}
 
 Status CannotMap(std::uint64_t bytes, int error) {
   std::string text = "the transport 'shm' cannot map " + InGiB(bytes) +
@@ -100,29 +102,24 @@ Status SharedMemory::Map(const npu_transport_world& world, const npu_transport_s
   int control_descriptor = -1;
   Status status = Share(services, "shm.control", layout_.bytes, &control_descriptor);
   if (!status.ok()) return status;
-  void* control = mmap(nullptr, layout_.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                       control_descriptor, 0);
+  control_ = MappedFile::Map(control_descriptor, layout_.bytes);
   const int control_error = errno;
   close(control_descriptor);
-  if (control == MAP_FAILED) return CannotMap(layout_.bytes, control_error);
-  control_ = static_cast<char*>(control);
+  if (control_ == nullptr) return CannotMap(layout_.bytes, control_error);
 
   status = Share(services, "shm.data", data_bytes_, &data_descriptor_);
   if (!status.ok()) return status;
-  void* data = mmap(nullptr, data_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                    data_descriptor_, 0);
-  if (data == MAP_FAILED) return CannotMap(data_bytes_, errno);
-  data_ = static_cast<char*>(data);
-  void* view = mmap(nullptr, data_bytes_, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE, data_descriptor_,
-                    0);
+  data_ = MappedFile::Map(data_descriptor_, data_bytes_);
+  if (data_ == nullptr) return CannotMap(data_bytes_, errno);
+  void* view =
+      mmap(nullptr, data_bytes_, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE, data_descriptor_, 0);
   if (view == MAP_FAILED) return CannotMap(data_bytes_, errno);
   view_ = static_cast<char*>(view);
-  madvise(data_, data_bytes_, MADV_DONTDUMP);
   madvise(view_, data_bytes_, MADV_DONTDUMP);
 
   pagemap_ = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  void* token = mmap(nullptr, page_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                     0);
+  void* token =
+      mmap(nullptr, page_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (token != MAP_FAILED) {
     if (madvise(token, page_bytes_, MADV_WIPEONFORK) == 0) {
       process_token_ = static_cast<volatile char*>(token);
@@ -148,8 +145,6 @@ Status SharedMemory::CheckSignature() {
 }
 
 SharedMemory::~SharedMemory() {
-  if (control_ != nullptr) munmap(control_, layout_.bytes);
-  if (data_ != nullptr) munmap(data_, data_bytes_);
   if (view_ != nullptr) munmap(view_, data_bytes_);
   if (process_token_ != nullptr) munmap(const_cast<char*>(process_token_), page_bytes_);
   if (data_descriptor_ >= 0) close(data_descriptor_);
@@ -191,7 +186,8 @@ void SharedMemory::ResetView(std::uint64_t offset, std::uint64_t bytes) {
 
 Status SharedMemory::Populate(std::uint64_t offset, std::uint64_t bytes) {
   const std::uint64_t begin = offset / page_bytes_ * page_bytes_;
-  if (madvise(data_ + begin, offset + bytes - begin, MADV_POPULATE_WRITE) == 0) return Status::Ok();
+  if (madvise(data() + begin, offset + bytes - begin, MADV_POPULATE_WRITE) == 0)
+    return Status::Ok();
   // Unknown to the kernel before 5.14: the pages then come one by one as they are written.
   if (errno == EINVAL) return Status::Ok();
   return ResourceExhausted("this host has no memory for " + std::to_string(bytes) +

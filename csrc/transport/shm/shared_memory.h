@@ -7,6 +7,7 @@
 
 #include "csrc/common/status.h"
 #include "csrc/transport/shm/layout.h"
+#include "csrc/transport/shm/mapped_file.h"
 #include "csrc/transport/transport.h"
 
 namespace npu_bridge {
@@ -52,7 +53,7 @@ class SharedMemory {
                            sizeof(OperationHeader) + Index(member) * sizeof(MemberCell));
   }
 
-  char* data() { return data_; }
+  char* data() { return data_->data(); }
   char* view() { return view_; }
 
   // Makes a range of the view accessible. Not all of it at once: a machine with strict overcommit
@@ -77,14 +78,14 @@ class SharedMemory {
   static std::uint64_t Index(std::int32_t i) { return static_cast<std::uint64_t>(i); }
   template <typename T>
   T* At(std::uint64_t offset) {
-    return reinterpret_cast<T*>(control_ + offset);
+    return reinterpret_cast<T*>(control_->data() + offset);
   }
 
   Layout layout_;
   std::uint64_t data_bytes_ = 0;
   std::uint64_t page_bytes_ = 4096;
-  char* control_ = nullptr;
-  char* data_ = nullptr;
+  std::shared_ptr<MappedFile> control_;
+  std::shared_ptr<MappedFile> data_;
   char* view_ = nullptr;
   int data_descriptor_ = -1;
   int pagemap_ = -1;  // /proc/self/pagemap; -1: unreadable, every view counts as written
