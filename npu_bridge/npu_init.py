@@ -6,3 +6,25 @@ every version of TensorFlow.
 
 Source of the contract: CANN TF Adapter API, npu_init.
 """
+
+import os
+
+import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+from tensorflow.python.client import session
+from tensorflow.python.training import session_run_hook
+
+from hccl.manage.api import (
+    create_group,
+    destroy_group,
+    get_group_rank_from_world_rank,
+    get_local_rank_id,
+    get_local_rank_size,
+    get_rank_id,
+    get_rank_size,
+    get_world_rank_from_group_rank,
+)
+from hccl.split.api import set_split_strategy_by_idx, set_split_strategy_by_size
+from npu_bridge.estimator import npu_ops
+from npu_bridge.hccl import hccl_ops

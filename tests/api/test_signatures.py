@@ -42,7 +42,11 @@ def not_yet():
 
 def module_exists(name):
     parent = name.rpartition(".")[0]
-    return (not parent or module_exists(parent)) and importlib.util.find_spec(name) is not None
+    if parent and not (
+        module_exists(parent) and hasattr(importlib.import_module(parent), "__path__")
+    ):
+        return False
+    return importlib.util.find_spec(name) is not None
 
 
 def found(module, name):

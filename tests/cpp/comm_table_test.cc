@@ -62,8 +62,10 @@ TEST(CommRobustMutex, SurvivesTheDeathOfItsOwner) {
     RobustLock lock(mutex);
     EXPECT_TRUE(lock.owner_died());
   }
-  RobustLock lock(mutex);
-  EXPECT_FALSE(lock.owner_died());
+  {
+    RobustLock lock(mutex);
+    EXPECT_FALSE(lock.owner_died());
+  }
   munmap(memory, 4096);
 }
 

@@ -84,15 +84,18 @@ TestProcess::~TestProcess() {
   }
 }
 
-std::string TestProcess::ReadLine(int descriptor, std::string* rest) {
+std::string TestProcess::ReadLine(int descriptor, std::string* rest) const {
   while (rest->find('\n') == std::string::npos) {
     pollfd readable = {descriptor, POLLIN, 0};
     char buffer[4096];
     const ssize_t got =
         ::poll(&readable, 1, kLimitMs) == 1 ? ::read(descriptor, buffer, sizeof buffer) : -1;
     if (got <= 0) {
-      ADD_FAILURE() << (got == 0 ? "the process ended" : "the process said nothing for long")
-                    << " after: " << *rest;
+      siginfo_t end = {};
+      if (got == 0) ::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT);
+      ADD_FAILURE() << "process " << pid_ << (got == 0 ? " ended" : " said nothing for long")
+                    << " (code " << end.si_code << ", status " << end.si_status
+                    << ") after: " << *rest;
       return std::string();
     }
     rest->append(buffer, static_cast<std::size_t>(got));

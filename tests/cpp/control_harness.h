@@ -56,7 +56,7 @@ class TestProcess {
   int Wait();
 
  private:
-  static std::string ReadLine(int descriptor, std::string* rest);
+  std::string ReadLine(int descriptor, std::string* rest) const;
 
   pid_t pid_ = -1;
   bool waited_ = false;

@@ -87,7 +87,7 @@ def test_broadcast_keeps_the_shape_and_dtype_of_each():
 
 
 def test_broadcast_of_nothing_is_an_op():
-    made = library.ops().hcom_broadcast(input=[], root_rank=0, group=WORLD, T=[], **NOT_FUSED)
+    made = library.ops().hcom_broadcast(input=[], root_rank=0, group=WORLD, **NOT_FUSED)
     assert isinstance(made, (tf.Operation, list))
 
 
