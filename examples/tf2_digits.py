@@ -34,9 +34,14 @@ def main():
     rank, rank_size = get_rank_id(), get_rank_size()
     train_images, train_labels, test_images, test_labels = digits_data.load()
 
-    tf.random.set_seed(rank)
+    def initializer(layer):
+        return tf.keras.initializers.GlorotUniform(seed=10 * rank + layer)
+
     model = tf.keras.Sequential(
-        [tf.keras.layers.Dense(64, activation="relu"), tf.keras.layers.Dense(10)]
+        [
+            tf.keras.layers.Dense(64, activation="relu", kernel_initializer=initializer(1)),
+            tf.keras.layers.Dense(10, kernel_initializer=initializer(2)),
+        ]
     )
     model.build((None, 64))
     npu.distribute.broadcast(model.trainable_variables, root_rank=0)

@@ -7,6 +7,7 @@
 #include "csrc/comm/messages.h"
 #include "csrc/common/log.h"
 #include "csrc/common/processor.h"
+#include "csrc/common/worker_thread.h"
 
 namespace npu_bridge {
 namespace comm {
@@ -43,21 +44,23 @@ Status Engine::Start(std::shared_ptr<control::HostChannel> channel, const Settin
   std::shared_ptr<Engine> made(new Engine(std::move(channel), settings));
   made->table_ = std::move(table);
   made->transports_ = std::move(transports);
-  if (!alone) made->Attach();
-  *engine = std::move(made);
-  return Status::Ok();
+  if (!alone) status = made->Attach();
+  if (status.ok()) *engine = std::move(made);
+  return status;
 }
 
-void Engine::Attach() {
+Status Engine::Attach() {
   matching_.reset(new Matching(table_.get(), channel_.get()));
   order_queue_.reset(new OrderQueue(matching_.get()));
   stall_.reset(new StallInspector(settings_, table_.get(), matching_.get(), channel_.get()));
   own_doorbell_ = table_->doorbell(static_cast<std::uint32_t>(membership().host_rank));
+  const Status status = StartWorkerThread("npu_comm", [this] { Run(); }, &thread_);
+  if (!status.ok()) return status;
   channel_->SetDeathHandler([this](std::int32_t) {
     death_.store(true);
     Ring();
   });
-  thread_ = std::thread([this] { Run(); });
+  return Status::Ok();
 }
 
 Engine::Engine(std::shared_ptr<control::HostChannel> channel, const Settings& settings)

@@ -65,7 +65,7 @@ class Engine {
  private:
   Engine(std::shared_ptr<control::HostChannel> channel, const Settings& settings);
 
-  void Attach();
+  Status Attach();
   std::shared_ptr<GroupBinding> Bind(const std::shared_ptr<const Group>& group);
 
   // engine_submit.cc: the way of a request on the threads that bring it on.

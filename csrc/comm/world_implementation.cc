@@ -5,6 +5,7 @@
 #include "csrc/comm/control/host_channel.h"
 #include "csrc/comm/control/process_events.h"
 #include "csrc/comm/messages.h"
+#include "csrc/common/worker_thread.h"
 
 namespace npu_bridge {
 
@@ -85,17 +86,22 @@ Status World::Implementation::Start() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return state_ != State::kStopping; });
   if (state_ == State::kStarted) return Status::Ok();
-  if (state_ == State::kIdle) BeginStartLocked();
+  if (state_ == State::kIdle) {
+    const Status status = BeginStartLocked();
+    if (!status.ok()) return status;
+  }
   changed_.wait(lock, [this] { return state_ != State::kStarting; });
   return start_status_;
 }
 
-void World::Implementation::BeginStartLocked() {
+Status World::Implementation::BeginStartLocked() {
   // The thread before has said that it is through, and touches nothing of ours any more.
   if (start_thread_.joinable()) start_thread_.join();
-  state_ = State::kStarting;
   interrupted_.store(false);
-  start_thread_ = std::thread([this] { RunStart(); });
+  const Status status = StartWorkerThread("npu_start", [this] { RunStart(); }, &start_thread_);
+  // The new thread takes mutex_, which is held here, before it looks at the state.
+  if (status.ok()) state_ = State::kStarting;
+  return status;
 }
 
 void World::Implementation::RunStart() {
@@ -202,16 +208,20 @@ RequestId World::Implementation::Submit(std::shared_ptr<CollectiveRequest> reque
   // Unknown where the configuration has not been read yet: SubmitTo looks again.
   groups_.Find(operation->request->group, &operation->named_group);
   std::shared_ptr<Engine> engine;
+  Status status;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (state_ == State::kIdle || state_ == State::kStarting) {
+    if (state_ == State::kIdle) status = BeginStartLocked();
+    if (state_ == State::kStarting) {
       queue_.push_back(operation);
-      if (state_ == State::kIdle) BeginStartLocked();
       return id;
     }
     engine = engine_;
   }
-  if (engine == nullptr) {
+  if (!status.ok()) {
+    End(operation,
+        Status(status.code(), comm::DescribeOp(*operation->request) + ": " + status.message()));
+  } else if (engine == nullptr) {
     End(operation, FailedPrecondition(comm::DescribeOp(*operation->request) +
                                       ": this rank is shutting down."));
   } else {

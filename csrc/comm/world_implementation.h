@@ -42,7 +42,8 @@ class World::Implementation {
   enum class State { kIdle, kStarting, kStarted, kStopping };
 
   Status Configure(ClusterDescription* cluster, Settings* settings);
-  void BeginStartLocked();
+  // Fails where no thread can be started; the state is then as before.
+  Status BeginStartLocked();
   void RunStart();
   Status MeetAndOpen(std::shared_ptr<comm::Engine>* engine);
   void OnInterrupt(const std::string& signal_name);

@@ -198,7 +198,8 @@ TEST_F(CommTable, FailureTextsAreBounded) {
 // held or had half done, the others go on.
 TEST_F(CommTable, AProcessKilledInsideTheTable) {
   for (int round = 0; round < 30; ++round) {
-    const pid_t child = fork();
+    // Not by fork(), whose handlers take the shared memory from a child: this one is a rank.
+    const pid_t child = _Fork();
     if (child == 0) {
       // The parent's mapping is not inherited: the child maps the table for itself.
       std::unique_ptr<CellTable> table;

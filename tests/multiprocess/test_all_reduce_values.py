@@ -72,6 +72,8 @@ def test_the_mean_divides_by_the_size_of_the_group(mode):
     script = mode(
         BEGINNING
         + """
+# A job starts when all its ranks have, each with its first op.
+value_of([npu.distribute.all_reduce(tf.constant(1.0))])
 if rank in (0, 2):
     create_group("even", 2, [0, 2])
     dense = npu.distribute.all_reduce(tf.constant([4.0 + rank]), group="even")

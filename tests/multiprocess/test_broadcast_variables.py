@@ -129,7 +129,9 @@ def test_in_a_group():
             result = hccl_ops.broadcast([v], 0, group="outer")
         else:
             result = v.read_value()
+        from npu_bridge.estimator import npu_ops
         with tf.Session() as session:
+            session.run(npu_ops.initialize_system())  # a job starts when all its ranks have
             session.run(tf.global_variables_initializer())
             session.run(result)
             assert session.run(v) == (1 if rank == 1 else 2)

@@ -7,8 +7,6 @@ import pytest
 from tests.harness import run_ranks, start_ranks
 from tests.multiprocess import scripts
 
-pytestmark = pytest.mark.core
-
 
 def test_a_killed_rank_ends_the_others_with_an_exception():
     script = scripts.graph(

@@ -8,7 +8,6 @@ from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
 
-@pytest.mark.core
 def test_float16_sums_overflow_to_infinity_as_on_a_device():
     script = scripts.graph(
         """
@@ -20,7 +19,6 @@ def test_float16_sums_overflow_to_infinity_as_on_a_device():
     run_ranks(4, script, limit=60).expect_success()
 
 
-@pytest.mark.core
 def test_half_precision_sums_are_rounded_once():
     # 2048 + 1 + 1: added up in float16 each 1 is lost; added up in float32 it is 2050.
     script = scripts.graph(
@@ -33,7 +31,6 @@ def test_half_precision_sums_are_rounded_once():
     run_ranks(3, script, limit=60).expect_success()
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_min_and_max_propagate_nan_wherever_it_stands(dtype):
     script = scripts.graph(

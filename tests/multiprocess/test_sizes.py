@@ -8,7 +8,6 @@ from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
 
-@pytest.mark.core
 def test_scalars_keep_their_shape_or_are_refused_in_python():
     script = scripts.graph(
         """
@@ -41,7 +40,6 @@ def test_scalars_keep_their_shape_or_are_refused_in_python():
     assert job.outputs[0].count("refused:") == 2, job.report()
 
 
-@pytest.mark.core
 def test_alltoallv_when_one_rank_sends_nothing_and_when_nobody_does():
     script = scripts.graph(
         """
@@ -62,7 +60,6 @@ def test_alltoallv_when_one_rank_sends_nothing_and_when_nobody_does():
     run_ranks(2, script, limit=60).expect_success()
 
 
-@pytest.mark.core
 def test_allgather_with_an_unknown_first_dimension():
     script = scripts.eager(
         """

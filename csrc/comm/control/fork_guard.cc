@@ -49,7 +49,8 @@ void AfterForkInChild() {
 Registry& TheRegistry() {
   static Registry* const registry = [] {
     Registry* made = new Registry;
-    pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+    // Fails for want of memory only.
+    (void)pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
     return made;
   }();
   return *registry;

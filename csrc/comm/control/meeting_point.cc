@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
 #include "csrc/comm/control/process_identity.h"
 #include "csrc/comm/control/wire.h"
@@ -86,7 +86,7 @@ Reached ListenAt(const std::string& name, OwnedDescriptor* socket, Status* statu
 
 std::multimap<pid_t, std::string> ReadWaitingProcesses() {
   std::multimap<pid_t, std::string> waiting;
-  std::ifstream sockets("/proc/net/unix");
+  std::istringstream sockets(ReadWholeFile("/proc/net/unix"));
   for (std::string line; std::getline(sockets, line);) {
     const std::size_t start = line.find(std::string("@") + kNamePrefix);
     if (start == std::string::npos) continue;

@@ -1,6 +1,7 @@
 #include "csrc/comm/control/process_identity.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,11 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -34,11 +34,6 @@ std::string Proc(pid_t process, const char* entry) {
   return "/proc/" + std::to_string(process) + "/" + entry;
 }
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-}
-
 std::string ReadLink(const std::string& path) {
   std::array<char, PATH_MAX> target;
   const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
@@ -54,7 +49,7 @@ struct ProcessStat {
 
 // Fields of proc(5), /proc/pid/stat, counted from the one after the command's name.
 bool ReadStat(pid_t process, ProcessStat* stat) {
-  const std::string text = ReadAll(Proc(process, "stat"));
+  const std::string text = ReadWholeFile(Proc(process, "stat"));
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return false;
   std::istringstream fields(text.substr(name_end + 1));
@@ -86,10 +81,24 @@ std::string Printable(const std::string& command_line) {
 }
 
 bool HasMet(pid_t process) {
-  return ReadAll(Proc(process, "maps")).find(kControlMemoryName) != std::string::npos;
+  return ReadWholeFile(Proc(process, "maps")).find(kControlMemoryName) != std::string::npos;
 }
 
 }  // namespace
+
+std::string ReadWholeFile(const std::string& path) {
+  // Not by a stream: reading the file of a process that has just ended fails, and a stream throws.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::string();
+  std::string text;
+  std::array<char, 16384> part;
+  ssize_t got = 0;
+  while ((got = ::read(file, part.data(), part.size())) > 0 || (got < 0 && errno == EINTR)) {
+    if (got > 0) text.append(part.data(), static_cast<std::size_t>(got));
+  }
+  ::close(file);
+  return text;
+}
 
 Fingerprint FingerprintOf(const std::string& text) {
   // FNV-1a, twice with different starts; the second runs backwards.
@@ -123,7 +132,7 @@ ProcessIdentity DescribeOwnProcess() {
   }
   identity.start_time = ReadStartTime(identity.process);
   identity.directory = FingerprintOf(ReadLink("/proc/self/cwd"));
-  const std::string command_line = ReadAll("/proc/self/cmdline");
+  const std::string command_line = ReadWholeFile("/proc/self/cmdline");
   identity.command = FingerprintOf(command_line);
   identity.command_text = Printable(command_line);
   return identity;
@@ -173,7 +182,7 @@ bool RelativeOnTheWay(const std::vector<const ProcessIdentity*>& family,
     if (std::none_of(family.begin(), family.end(), started_about_then)) continue;
     struct stat owner = {};
     if (::stat(Proc(process, "").c_str(), &owner) != 0 || owner.st_uid != ::geteuid()) continue;
-    if (!(FingerprintOf(ReadAll(Proc(process, "cmdline"))) == known.command) ||
+    if (!(FingerprintOf(ReadWholeFile(Proc(process, "cmdline"))) == known.command) ||
         !(FingerprintOf(ReadLink(Proc(process, "cwd"))) == known.directory)) {
       continue;
     }

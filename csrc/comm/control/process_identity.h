@@ -36,6 +36,9 @@ struct ProcessIdentity {
 
 ProcessIdentity DescribeOwnProcess();
 
+// What can be read of a file, for those under /proc: they may vanish, or fail to be read, any time.
+std::string ReadWholeFile(const std::string& path);
+
 // 0 when there is no such process, or no /proc.
 std::uint64_t ReadStartTime(pid_t process);
 

@@ -74,6 +74,7 @@ bool Registrar::IsForming() const {
 void Registrar::Serve() {
   while (!stopping_.load()) {
     Poll();
+    DropGone();
     if (changed_ || outcome_.ask_again) MatchGuests();
     DropGone();
   }
@@ -101,6 +102,7 @@ void Registrar::Poll() {
   if (out_of_descriptors_ || !listener_.valid()) {
     timeout = std::min(timeout, kPauseWithoutDescriptors);
   }
+  if (changed_ && !stopping_.load()) timeout = milliseconds(0);  // there may be a match
   ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
 
   std::size_t next = listens ? 1 : 0;

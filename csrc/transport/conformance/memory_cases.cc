@@ -129,8 +129,9 @@ void PoolIsReused(Rank& rank) {
         PlannedCall call(Describe(kind, number++), rank.index(), rank.size());
         call.Start(rank.world());
         call.Check(rank);
+        // All hold their results, then all have let go: how many blocks are needed is no accident.
+        rank.Barrier();
       }
-      // All have let go of their results: how many blocks the next request finds is no accident.
       rank.Barrier();
     }
     if (step == 1) carved = rank.Counter("pool_bytes_carved");
