@@ -144,7 +144,7 @@ typedef struct npu_transport_request {
   int32_t root;      /* broadcast, reduce: rank in the group */
   int32_t peer;      /* send: destination, receive: source, rank in the group */
 
-  /* The same number on every rank that takes part, and used once in a job. */
+  /* The same number on every rank that takes part, never 0, and used once in a job. */
   uint64_t match_id;
   /* The same number on every rank of this host that takes part, and no other request in flight
    * there has it. Free again when all of those ranks have called done(). */

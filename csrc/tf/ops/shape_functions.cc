@@ -105,8 +105,15 @@ TfStatus AllGatherShape(InferenceContext* c) {
     c->set_output(0, c->UnknownShape());
     return TfOk();
   }
+  const DimensionHandle part = c->Dim(input, 0);
+  // TensorFlow 1.15's Multiply wraps.
+  if (c->ValueKnown(part) &&
+      c->Value(part) > std::numeric_limits<std::int64_t>::max() / rank_size) {
+    return Refuse("dimension 0 of the result, " + std::to_string(c->Value(part)) +
+                  " times rank_size " + std::to_string(rank_size) + ", does not fit 64 bits.");
+  }
   DimensionHandle total;
-  TF_RETURN_IF_ERROR(c->Multiply(c->Dim(input, 0), rank_size, &total));
+  TF_RETURN_IF_ERROR(c->Multiply(part, rank_size, &total));
   ShapeHandle output;
   TF_RETURN_IF_ERROR(c->ReplaceDim(input, 0, total, &output));
   c->set_output(0, output);
