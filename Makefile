@@ -84,7 +84,7 @@ lint-environment:
 	  --tensorflow none --requirements tools/requirements/lint.txt
 
 lint: environment lint-environment  ## check format and code: clang-format, clang-tidy, ruff, mypy
-	$(LINT_VENV)/bin/python tools/lint.py --tools $(LINT_VENV)/bin --python $(VENV)/bin/python
+	$(LINT_VENV)/bin/python tools/lint.py --tools $(LINT_VENV)/bin --python $(VENV)/bin/python $(LINT_OPTIONS)
 
 format: lint-environment  ## write the format that `make lint` wants
 	$(LINT_VENV)/bin/python tools/lint.py --tools $(LINT_VENV)/bin --fix
