@@ -15,6 +15,11 @@ JOB_ID; or by npurun (launcher="npurun", with its options). `environment` change
 and None removes a variable. What describes a job in the test's own environment does not reach
 them. Each has a standard input of its own, which is open until job.close_input().
 
+Where nothing speaks against it, ranks that a shell loop starts are forked from a process that has
+imported TensorFlow (fork_server.py says what a script could notice), which saves each of them
+seconds. fresh=True starts new interpreters, as users do: for tests of starting and ending, and for
+what could depend on the order of a set of strings, which differs between interpreters.
+
 `limit` is a number of seconds after which everything that belongs to the job is killed and
 expectations fail. It bounds a test that hangs; nothing may depend on how long a job takes. Ranks
 that are killed this way first write the stack of each of their Python threads.

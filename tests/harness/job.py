@@ -13,7 +13,7 @@ import tempfile
 from types import TracebackType
 from typing import Any, List, Mapping, Optional, Sequence, Type
 
-from tests.harness import leftovers, program
+from tests.harness import fork_client, leftovers, program
 from tests.harness.runner import LoopRunner, NpurunRunner, Runner
 from tests.harness.transcript import LAUNCHER, Transcript
 
@@ -45,6 +45,7 @@ def start_ranks(
     tf1: bool = False,
     folder: Optional[str] = None,
     python: str = sys.executable,
+    fresh: bool = False,
 ) -> Job:
     """Starts a job and returns it while it runs.
 
@@ -61,6 +62,7 @@ def start_ranks(
         tf1: whether the script is written for TensorFlow 1, as for `npurun --tf1`.
         folder: where ranks start; the test's own by default.
         python: the interpreter that runs them.
+        fresh: whether each rank is a new interpreter, also where it could be forked.
     """
     given = path if script is None else script
     if given is None or (script is not None and path is not None):
@@ -69,6 +71,12 @@ def start_ranks(
         raise ValueError("launcher must be loop, or npurun without rank_environment")
     if options and launcher == "loop":
         raise ValueError("options are npurun's")
+    forked = launcher == "loop" and not fresh and not tf1 and python == sys.executable
+    changed = set(environment or {}).union(*(rank_environment or {}).values())
+    forked = forked and fork_client.can_fork(changed)
+    if forked:
+        # Outside the limit: it may take long, and only the first time.
+        fork_client.prepare(program.common_environment())
     job = Job(ranks, limit)
     try:
         command = program.command(given, arguments, job.folder)
@@ -93,7 +101,7 @@ def start_ranks(
                 changed = program.change({**common, **exported}, environment or {})
                 own = (rank_environment or {}).get(rank, {})
                 all_variables.append(program.change(changed, own))
-            runner = LoopRunner(job.name, ranks, job.transcript, limit, job.folder)
+            runner = LoopRunner(job.name, ranks, job.transcript, limit, job.folder, forked)
             runner.start([python, *command], all_variables, folder)
     except BaseException:
         shutil.rmtree(job.folder, ignore_errors=True)

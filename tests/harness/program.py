@@ -61,6 +61,15 @@ def npurun(python: str) -> List[str]:
 
 def environment(job: str, folder: str) -> Dict[str, str]:
     """Returns what all processes of a job have in their environment, before what a test adds."""
+    return {
+        **common_environment(),
+        "TMPDIR": os.path.join(folder, "tmp"),
+        JOB_VARIABLE: job,
+    }
+
+
+def common_environment() -> Dict[str, str]:
+    """Returns the part of it that is the same for all jobs."""
     variables = {k: v for k, v in os.environ.items() if not _NOT_INHERITED.match(k)}
     variables.update(
         # Lines must be seen when they are printed, and a killed rank must say where it was.
@@ -69,9 +78,7 @@ def environment(job: str, folder: str) -> Dict[str, str]:
         PYTHONDONTWRITEBYTECODE="1",
         PYTHONIOENCODING="utf-8",
         TF_CPP_MIN_LOG_LEVEL=variables.get("TF_CPP_MIN_LOG_LEVEL", "2"),
-        TMPDIR=os.path.join(folder, "tmp"),
     )
-    variables[JOB_VARIABLE] = job
     return variables
 
 

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from typing import IO, Any, Dict, List, Optional, Sequence, Tuple
+from typing import IO, Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from tests.harness import processes
+from tests.harness import fork_client, processes
 from tests.harness.program import HERE
 from tests.harness.transcript import LAUNCHER, Transcript
 
@@ -51,7 +51,7 @@ class Runner:
         self._transcript = transcript
         self._deadline = time.monotonic() + limit
         self._selector = selectors.DefaultSelector()
-        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._process: Union[subprocess.Popen[bytes], fork_client.ForkedLoop, None] = None
         self._inputs: Dict[int, IO[bytes]] = {}
         self._thread = threading.Thread(target=self._run, name="job " + job, daemon=True)
 
@@ -161,12 +161,27 @@ class Runner:
 
 
 class LoopRunner(Runner):
-    """Ranks started by shell_loop.py."""
+    """Ranks started by shell_loop.py.
 
-    def __init__(self, job: str, ranks: int, transcript: Transcript, limit: float, job_folder: str):
+    Args:
+        job, ranks, transcript, limit: see Runner.
+        job_folder: removed by shell_loop.py when the test process dies.
+        forked: whether ranks are forked from a process that has imported TensorFlow.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        ranks: int,
+        transcript: Transcript,
+        limit: float,
+        job_folder: str,
+        forked: bool,
+    ):
         super().__init__(job, ranks, transcript, limit)
         self.reported = list(range(ranks))
-        self._job_folder = job_folder  # removed by shell_loop.py when the test process dies
+        self._job_folder = job_folder
+        self._forked = forked
         self._process_ids: Dict[int, int] = {}
         self._outputs: Dict[int, List[Tuple[IO[bytes], Any]]] = {}
         self._unread = b""
@@ -190,15 +205,20 @@ class LoopRunner(Runner):
         inherited = [descriptor for one in streams for descriptor in one]
         # Not marked as a process of the job: it lives to report the ends of ranks that are killed.
         own = {k: v for k, v in environments[0].items() if k != processes.JOB_VARIABLE}
-        self._process = subprocess.Popen(
-            [sys.executable, "-S", os.path.join(HERE, "shell_loop.py")],
-            env=own,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=folder,
-            pass_fds=inherited,
-            start_new_session=True,
-        )
+        if self._forked:
+            self._process = fork_client.start_loop(folder, inherited)
+            numbers = map(fork_client.stream_number, range(len(inherited)))
+            streams = [[next(numbers) for _ in one] for one in streams]
+        else:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", os.path.join(HERE, "shell_loop.py")],
+                env=own,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=folder,
+                pass_fds=inherited,
+                start_new_session=True,
+            )
         for descriptor in inherited:
             os.close(descriptor)
         assert self._process.stdin is not None and self._process.stdout is not None

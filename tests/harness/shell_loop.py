@@ -19,38 +19,58 @@ import subprocess
 import sys
 import threading
 
+# A Popen object that is let go of would take its process's exit code with it.
+_kept = []
 
-def main():
+
+def run(start):
+    """Runs one job.
+
+    Args:
+        start: starts a rank, given command, environment and streams, and returns its process id.
+            Where it forks, it returns 0 in the rank, and so does this.
+
+    Returns:
+        Whether this is the loop, whose job has ended; not a rank that was forked in it.
+    """
     job = json.loads(sys.stdin.buffer.readline().decode())
     # Ranks that are killed on purpose, or at the limit, leave no core files.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ranks = {}
-    kept = []  # a Popen object that is let go of would take its process's exit code with it
     for rank, (environment, streams) in enumerate(zip(job["environments"], job["streams"])):
-        process = subprocess.Popen(
-            job["command"], env=environment, stdin=streams[0], stdout=streams[1], stderr=streams[2]
-        )
+        process = start(job["command"], environment, streams)
+        if process == 0:
+            return False
         for descriptor in streams:
             os.close(descriptor)
-        kept.append(process)
-        ranks[process.pid] = rank
-        report(rank=rank, pid=process.pid)
-    threading.Thread(target=end_with_the_test, args=[job["folder"]], daemon=True).start()
+        ranks[process] = rank
+        _report(rank=rank, pid=process)
+    threading.Thread(target=_end_with_the_test, args=[job["folder"]], daemon=True).start()
     while ranks:
         pid, status = os.wait()
         code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        report(rank=ranks.pop(pid), exit_code=code)
+        _report(rank=ranks.pop(pid), exit_code=code)
+    return True
 
 
-def report(**fields):
+def _start_process(command, environment, streams):
+    process = subprocess.Popen(
+        command, env=environment, stdin=streams[0], stdout=streams[1], stderr=streams[2]
+    )
+    _kept.append(process)
+    return process.pid
+
+
+def _report(**fields):
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
-def end_with_the_test(folder):
+def _end_with_the_test(folder):
     os.read(0, 1)
     shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 
-main()
+if __name__ == "__main__":
+    run(_start_process)

@@ -22,7 +22,7 @@ def example(name):
 
 def test_collectives():
     for ranks in (2, 4):
-        job = run_ranks(ranks, path=example("collectives.py"), limit=90)
+        job = run_ranks(ranks, path=example("collectives.py"), limit=240, fresh=True)
         job.expect_success()
         assert "all_to_all_v_c" in job.outputs[ranks - 1], job.report()
 
@@ -30,7 +30,7 @@ def test_collectives():
 @pytest.mark.core
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_groups(ranks):
-    job = run_ranks(ranks, path=example("groups.py"), limit=90)
+    job = run_ranks(ranks, path=example("groups.py"), limit=240, fresh=True)
     job.expect_success()
     assert "equal one process's" in job.outputs[0], job.report()
 
@@ -39,7 +39,7 @@ def test_groups(ranks):
 def test_embedding(ranks, tensorflow_major):
     if tensorflow_major < 2:
         pytest.skip("the example is written for TensorFlow 2")
-    job = run_ranks(ranks, path=example("embedding_alltoall.py"), limit=120)
+    job = run_ranks(ranks, path=example("embedding_alltoall.py"), limit=240, fresh=True)
     job.expect_success()
     assert "equal one process's" in job.outputs[0], job.report()
 
@@ -53,6 +53,7 @@ def train(name, ranks, folder, use_tf1):
         arguments=["--steps", "40", "--weights-file", weights_file],
         limit=180,
         tf1=use_tf1,
+        fresh=True,
     )
     job.expect_success()
     last_lines = [

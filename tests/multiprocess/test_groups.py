@@ -88,7 +88,7 @@ def test_a_group_keeps_the_order_of_its_list():
             assert get_group_rank_from_world_rank(r, "turned") == i
         mine = tf.constant([float(rank)])
         assert hccl_ops.allgather(mine, 3, group="turned").numpy().tolist() == [2, 0, 1]
-        assert float(hccl_ops.broadcast([mine], 1, group="turned")[0]) == 0
+        assert hccl_ops.broadcast([mine], 1, group="turned")[0].numpy().tolist() == [0]
         everyones = tf.constant([[float(10 * rank + i)] for i in range(3)])
         scattered = hccl_ops.reduce_scatter(everyones, "max", 3, group="turned")
         assert scattered.numpy().tolist() == [[20 + place]]

@@ -21,7 +21,7 @@ def test_a_killed_rank_ends_the_others_with_an_exception():
                 step += 1
         """
     )
-    with start_ranks(4, script, limit=60) as job:
+    with start_ranks(4, script, limit=150, fresh=True) as job:
         job.wait_for_line(1, "running")
         job.kill(1)
         job.wait()
@@ -42,7 +42,7 @@ def test_a_rank_that_exits_while_another_waits():
             session.run(total)
         """
     )
-    job = run_ranks(2, script, limit=30)
+    job = run_ranks(2, script, limit=240, fresh=True)
     assert job.exit_codes[0] == 1, job.report()
     job.expect_error(1, "rank 0")
 
@@ -61,7 +61,7 @@ def test_shutdown_and_start_again():
                 session.run(npu_ops.shutdown_system())
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=150, fresh=True).expect_success()
 
 
 def test_shutdown_with_a_pending_op_ends_it_with_a_message():
@@ -81,7 +81,7 @@ def test_shutdown_with_a_pending_op_ends_it_with_a_message():
             sys.stdin.read()  # until rank 0 is gone
         """
     )
-    with start_ranks(2, script, limit=40) as job:
+    with start_ranks(2, script, limit=240, fresh=True) as job:
         job.wait_for_exit(0)
         job.close_input(1)
         job.wait()
@@ -97,7 +97,14 @@ def test_two_jobs_with_one_job_id_do_not_mix():
         """
     )
     jobs = [
-        start_ranks(2, script, arguments=[str(number)], limit=60, environment={"JOB_ID": "same"})
+        start_ranks(
+            2,
+            script,
+            arguments=[str(number)],
+            limit=150,
+            fresh=True,
+            environment={"JOB_ID": "same"},
+        )
         for number in (1, 100)
     ]
     for job in jobs:
@@ -114,7 +121,10 @@ def test_five_jobs_at_once_without_settings():
                 assert got[0] == 3.0, got
         """
     )
-    jobs = [start_ranks(2, script, limit=120, environment={"JOB_ID": None}) for _ in range(5)]
+    jobs = [
+        start_ranks(2, script, limit=240, fresh=True, environment={"JOB_ID": None})
+        for _ in range(5)
+    ]
     for job in jobs:
         job.wait()
         job.expect_success()
@@ -128,7 +138,7 @@ def test_a_rank_id_claimed_twice(rank_id):
             session.run(hccl_ops.allreduce(tf.ones([1]), "sum"))
         """
     )
-    job = run_ranks(2, script, limit=60, environment={"RANK_ID": str(rank_id)})
+    job = run_ranks(2, script, limit=150, fresh=True, environment={"RANK_ID": str(rank_id)})
     for rank in range(2):
         job.expect_error(rank, "JOB_ID")
         for process_id in job.process_ids:
@@ -144,7 +154,7 @@ def test_eight_ranks_on_few_cores_do_not_crawl():
                 session.run(total)
         """
     )
-    run_ranks(8, script, limit=90).expect_success()
+    run_ranks(8, script, limit=240, fresh=True).expect_success()
 
 
 def test_interrupt_ends_a_waiting_rank():
@@ -161,7 +171,7 @@ def test_interrupt_ends_a_waiting_rank():
             sys.stdin.read()
         """
     )
-    with start_ranks(2, script, limit=40) as job:
+    with start_ranks(2, script, limit=240, fresh=True) as job:
         job.wait_for_line(0, "waiting")
         job.interrupt(0)
         job.wait_for_exit(0)
@@ -189,6 +199,6 @@ def test_a_forked_child_is_told_that_it_cannot_take_part():
         assert session.run(hccl_ops.allreduce(tf.ones([1]), "sum"))[0] == size
         """
     )
-    job = run_ranks(2, script, limit=60)
+    job = run_ranks(2, script, limit=150, fresh=True)
     job.expect_success()
     assert "refused:" in job.outputs[0], job.report()

@@ -168,7 +168,7 @@ def test_hundreds_of_ops_of_one_graph_may_start_in_any_order():
                     assert (result == sum(i + r for r in range(size))).all(), (i, result)
         """
     )
-    run_ranks(4, script, limit=120).expect_success()
+    run_ranks(4, script, limit=240, fresh=True).expect_success()
 
 
 def test_parallel_loops_pair_by_iteration():

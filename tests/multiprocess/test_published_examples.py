@@ -20,7 +20,7 @@ def test_distribute_broadcast_of_a_scalar_variable(ranks):
         assert x.numpy() == 5.0, x
         """
     )
-    run_ranks(ranks, script, limit=90).expect_success()
+    run_ranks(ranks, script, limit=240, fresh=ranks == 2).expect_success()
 
 
 @pytest.mark.parametrize("ranks", [2, 8])
@@ -36,7 +36,7 @@ def test_allgather_of_rows(ranks):
         say("rows", all_rows.tolist())
         """
     )
-    job = run_ranks(ranks, script, limit=90)
+    job = run_ranks(ranks, script, limit=240, fresh=ranks == 2)
     job.expect_success()
     rows = {line for output in job.outputs for line in output.splitlines() if "rows" in line}
     assert len(rows) == 1, job.report()
@@ -55,4 +55,4 @@ def test_all_to_all_v_with_overlapping_blocks():
         assert value.tolist() == [4, 5, 6], value
         """
     )
-    run_ranks(2, script, limit=60).expect_success()
+    run_ranks(2, script, limit=150, fresh=True).expect_success()
