@@ -16,7 +16,9 @@ LANE_PYTHON_tf2.6 := 3.9
 LANE_PYTHON_tf2.15 := 3.11
 LANE_PYTHON_tf2.21 := 3.11
 
-SANITIZERS := address undefined thread
+# address-undefined is one build with both.
+SANITIZERS := address-undefined thread
+comma := ,
 TEST_REQUIREMENTS := --requirements tools/requirements/test.txt
 LINT_VENV := .venv-lint
 # The pinned linters run on Python 3.9 and later; what they check is for 3.7 and later.
@@ -24,7 +26,7 @@ LINT_PYTHON ?= 3.11
 CPP_BUILD := build/cpp
 # What a folder built for one ABI and sanitizer is configured with, beside those two.
 CPP_OPTIONS := -G Ninja -DNPU_BRIDGE_BUILD_TESTS=ON -DNPU_BRIDGE_WERROR=ON
-CTEST_OPTIONS := --output-on-failure --no-tests=error --timeout 300
+CTEST_OPTIONS := --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS)
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test environment python-test cpp-test sanitizers lanes lint format wheel clean \
@@ -63,7 +65,7 @@ cpp-test: environment system-packages  ## build and run the C++ tests
 sanitizers: $(SANITIZERS:%=sanitizer-%)  ## run the C++ tests under all sanitizers
 
 $(SANITIZERS:%=sanitizer-%): sanitizer-%: environment system-packages
-	$(VENV)/bin/cmake -S . -B $(CPP_BUILD)-$* $(CPP_OPTIONS) -DNPU_BRIDGE_SANITIZE=$* \
+	$(VENV)/bin/cmake -S . -B $(CPP_BUILD)-$* $(CPP_OPTIONS) -DNPU_BRIDGE_SANITIZE=$(subst -,$(comma),$*) \
 	  -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(VENV)/bin/ninja"
 	$(VENV)/bin/cmake --build $(CPP_BUILD)-$*
 	tools/run-sanitized $* $(VENV)/bin/ctest --test-dir $(CPP_BUILD)-$* $(CTEST_OPTIONS)

@@ -29,13 +29,13 @@ if(NOT NPU_BRIDGE_CXX11_ABI STREQUAL "")
 endif()
 
 if(NPU_BRIDGE_SANITIZE)
-  if(NOT NPU_BRIDGE_SANITIZE MATCHES "^(address|undefined|thread)$")
+  if(NOT NPU_BRIDGE_SANITIZE MATCHES "^(address|undefined|thread|address,undefined)$")
     message(FATAL_ERROR "NPU_BRIDGE_SANITIZE is '${NPU_BRIDGE_SANITIZE}', "
-                        "allowed are address, undefined and thread.")
+                        "allowed are address, undefined, thread and address,undefined.")
   endif()
   add_compile_options(-fsanitize=${NPU_BRIDGE_SANITIZE} -fno-omit-frame-pointer -g -O1)
   add_link_options(-fsanitize=${NPU_BRIDGE_SANITIZE})
-  if(NPU_BRIDGE_SANITIZE STREQUAL "undefined")
+  if(NPU_BRIDGE_SANITIZE MATCHES "undefined")
     # A test fails when undefined behaviour is met, not only prints it.
     add_compile_options(-fno-sanitize-recover=all)
   endif()

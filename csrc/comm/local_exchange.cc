@@ -11,11 +11,9 @@ namespace npu_bridge {
 namespace comm {
 namespace {
 
-Status Allocate(const CollectiveRequest& request, std::size_t index, std::int64_t count,
+// Gives `result`, which knows its count, the memory for it.
+Status Allocate(const CollectiveRequest& request, std::size_t index, std::uint64_t bytes,
                 CollectiveResult* result) {
-  const std::uint64_t bytes =
-      static_cast<std::uint64_t>(count) * DataTypeSize(request.tensors[index].type);
-  result->count = count;
   result->data = request.allocate ? request.allocate(index, bytes) : nullptr;
   if (result->data != nullptr || bytes == 0) return Status::Ok();
   return ResourceExhausted(DescribeOp(request) + ": no memory for a result of " +
@@ -30,10 +28,11 @@ Status RunAlone(const CollectiveRequest& request, const Group& group,
   for (std::size_t i = 0; i < request.tensors.size(); ++i) {
     const CollectiveTensor& tensor = request.tensors[i];
     CollectiveResult* result = &(*results)[i];
-    Status status = Allocate(request, i, ResultCount(request, group, i), result);
-    if (!status.ok()) return status;
+    result->count = ResultCount(request, group, i);
     const std::size_t element = DataTypeSize(tensor.type);
     const std::size_t bytes = static_cast<std::size_t>(result->count) * element;
+    Status status = Allocate(request, i, bytes, result);
+    if (!status.ok()) return status;
     if (bytes == 0) continue;
     if (request.collective != Collective::kAllToAllV &&
         request.collective != Collective::kAllToAllVC) {
@@ -116,18 +115,20 @@ Status SelfMailbox::Deliver(const CollectiveRequest& request, const Group& group
   Fingerprint send;
   send.node_name = message.node_name;
   send.peer = group.rank;
-  send.tensors.push_back({message.type, message.shape});
+  send.tensors.push_back({message.type, message.shape, ""});
   Fingerprint receive;
   receive.node_name = request.node_name;
   receive.peer = group.rank;
   receive.send_receive_tag = request.send_receive_tag;
-  receive.tensors.push_back({request.tensors[0].type, request.tensors[0].shape});
+  receive.tensors.push_back({request.tensors[0].type, request.tensors[0].shape, ""});
   Status status = ComparePointToPoint(group, send, receive);
   if (!status.ok()) return status;
   results->resize(1);
-  status = Allocate(request, 0, request.tensors[0].count, &(*results)[0]);
+  CollectiveResult* result = &(*results)[0];
+  result->count = request.tensors[0].count;
+  status = Allocate(request, 0, message.bytes.size(), result);
   if (status.ok() && !message.bytes.empty()) {
-    std::memcpy((*results)[0].data, message.bytes.data(), message.bytes.size());
+    std::memcpy(result->data, message.bytes.data(), message.bytes.size());
   }
   return status;
 }

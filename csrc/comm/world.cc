@@ -43,7 +43,7 @@ World::World(ConfigurationProvider provider, Meeting meeting)
 
 World::~World() {
   // Its mutexes and threads are the parent's.
-  if (control::IsForkedChild()) implementation_.release();
+  if (control::IsForkedChild()) static_cast<void>(implementation_.release());
 }
 
 Status World::Start() {

@@ -262,12 +262,22 @@ void World::Implementation::Cancel(RequestId id, const std::string& reason) {
     }
   }
   if (ended.empty()) return;
-  enders_.emplace_back([ended, reason] {
-    for (const std::shared_ptr<Operation>& operation : ended) {
-      End(operation, Cancelled(comm::DescribeOp(*operation->request) +
-                               ": ended before the ranks had met: " + reason));
-    }
-  });
+  std::thread ender;
+  const Status started = StartWorkerThread(
+      "npu_cancel",
+      [ended, reason] {
+        for (const std::shared_ptr<Operation>& operation : ended) {
+          End(operation, Cancelled(comm::DescribeOp(*operation->request) +
+                                   ": ended before the ranks had met: " + reason));
+        }
+      },
+      &ender);
+  if (started.ok()) {
+    enders_.push_back(std::move(ender));
+  } else {
+    // They end with the start, then.
+    queue_.insert(queue_.begin(), ended.begin(), ended.end());
+  }
 }
 
 std::string World::Implementation::Describe() {

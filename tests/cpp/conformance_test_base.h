@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ struct CaseAndSize {
   const Case* test_case;
   int size;
 };
+
+// What googletest shows as the parameter; without it, an address that changes from build to build.
+inline void PrintTo(const CaseAndSize& value, std::ostream* out) {
+  *out << value.test_case->name << " over " << value.size;
+}
 
 inline std::vector<CaseAndSize> CasesFor(bool ranks_are_processes) {
   std::vector<CaseAndSize> all;

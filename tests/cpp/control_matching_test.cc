@@ -93,6 +93,15 @@ TEST(ControlMatching, IdenticalJobsPairInTheOrderOfTheirStart) {
               testing::UnorderedElementsAre(World({3, 4}), World({5, 1}), World({2, 0})));
 }
 
+TEST(ControlMatching, ProcessIdsThatBeginAnewKeepTheOrder) {
+  std::vector<Waiting> waiting = {Numbered(0, 2, 32766), Numbered(1, 2, 32767), Numbered(0, 2, 300),
+                                  Numbered(1, 2, 301)};
+  std::swap(waiting[1], waiting[3]);
+  for (Waiting& one : waiting) one.claim.process.start_time = 77;
+  EXPECT_THAT(MatchAt(waiting, kSoon).worlds,
+              testing::UnorderedElementsAre(World({0, 3}), World({2, 1})));
+}
+
 TEST(ControlMatching, WaitsForRelativesThatAreLoading) {
   const std::vector<Waiting> waiting = {Numbered(0, 2, 10), Numbered(1, 2, 13)};
   const MatchOutcome held = MatchAt(waiting, milliseconds(4999), true);

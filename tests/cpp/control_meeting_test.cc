@@ -141,7 +141,7 @@ TEST(ControlMeeting, ARerunAfterKillsStartsClean) {
 }
 
 TEST(ControlMeeting, FiveIdenticalJobsDoNotMix) {
-  const std::string identity;  // nobody has set JOB_ID
+  const std::string identity = FreshIdentity();  // the same for all, as without a JOB_ID
   std::vector<Processes> jobs(5);
   for (Processes& job : jobs) {
     for (std::int32_t rank = 0; rank < 2; ++rank) {

@@ -52,13 +52,7 @@ class Matcher {
           const RelativeProbe& probe)
       : waiting_(waiting), now_(now), patience_(patience), probe_(probe) {
     for (std::size_t i = 0; i < waiting.size(); ++i) left_.push_back(i);
-    // Process ids order those that started within one tick of the clock.
-    std::sort(left_.begin(), left_.end(), [&waiting](std::size_t a, std::size_t b) {
-      const ProcessIdentity& first = waiting[a].claim.process;
-      const ProcessIdentity& second = waiting[b].claim.process;
-      return std::tie(first.start_time, first.process, a) <
-             std::tie(second.start_time, second.process, b);
-    });
+    SortByStart();
   }
 
   MatchOutcome Run() {
@@ -85,6 +79,25 @@ class Matcher {
   }
 
   const Claim& ClaimOf(std::size_t i) const { return waiting_[i].claim; }
+
+  void SortByStart() {
+    // Process ids order those that started within one tick of the clock. They begin anew at the
+    // bottom now and then; one so far below another of its tick came after that.
+    constexpr pid_t kWrapped = 16384;
+    std::map<std::uint64_t, pid_t> highest;
+    for (const std::size_t i : left_) {
+      const ProcessIdentity& process = ClaimOf(i).process;
+      pid_t& known = highest[process.start_time];
+      known = std::max(known, process.process);
+    }
+    const auto order = [&](std::size_t i) {
+      const ProcessIdentity& process = ClaimOf(i).process;
+      const bool wrapped = highest[process.start_time] - process.process > kWrapped;
+      return std::make_tuple(process.start_time, wrapped, process.process, i);
+    };
+    std::sort(left_.begin(), left_.end(),
+              [&](std::size_t a, std::size_t b) { return order(a) < order(b); });
+  }
 
   std::map<RankKey, Members> ByRank(const Members& members) const {
     std::map<RankKey, Members> by_rank;

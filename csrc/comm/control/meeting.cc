@@ -291,9 +291,11 @@ class Meeting {
       }
     }
     text +=
-        " Ranks on several hosts need the Gloo transport, which this build lacks. On one host: see "
-        "whether the missing ranks have started, as the same user and with the same JOB_ID, "
-        "RANK_SIZE and rank table; if they need longer, raise HCCL_CONNECT_TIMEOUT.";
+        " See whether the missing ranks have started on this host, as the same user and with the "
+        "same JOB_ID, RANK_SIZE and rank table. If they need longer, raise HCCL_CONNECT_TIMEOUT "
+        "(now " +
+        std::to_string(settings_.connect_timeout_s) +
+        " s). Ranks on several hosts need the Gloo transport, which this build lacks.";
     return DeadlineExceeded(std::move(text));
   }
 

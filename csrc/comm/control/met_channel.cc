@@ -282,7 +282,7 @@ Status MetChannel::AskLeader(const std::string& name, std::uint64_t bytes, int* 
   }
   Reader reader(answer.payload);
   const auto code = reader.Number<std::int32_t>();
-  std::string text = reader.Text(kLongestText);
+  reader.Text(kLongestText);  // what DecodeError gives, below
   if (received != Received::kMessage || answer.type != MessageType::kShared || !reader.Complete() ||
       (code == 0) != (answer.descriptors.size() == 1)) {
     leader_.Close();

@@ -113,7 +113,7 @@ void ProcessWatcher::ReadSignals() {
   ssize_t got = 0;
   while ((got = ::read(signal_read_.get(), bytes.data(), bytes.size())) > 0) {
     for (ssize_t i = 0; i < got; ++i) {
-      const int number = bytes[static_cast<std::size_t>(i)];
+      const int number = static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
       if (number != SIGINT && number != SIGTERM) continue;
       const std::string name = number == SIGINT ? "SIGINT" : "SIGTERM";
       CallAll([](const Callback& callback) { return static_cast<bool>(callback.interrupt); },

@@ -131,6 +131,8 @@ void Registrar::Join(Guest* guest, const Message& message) {
 }
 
 void Registrar::Abort(const std::shared_ptr<FormingWorld>& kept) {
+  // `kept` may be a member's own pointer, which is cleared below.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::shared_ptr<FormingWorld> world = kept;
   world->block->Decide(WorldPhase::kAborted);
   for (Guest* member : world->members) {

@@ -21,6 +21,9 @@ struct Case {
   std::function<std::vector<std::string>(Cluster&, int size)> run;
 };
 
+// A case in which every rank of one world runs `body`.
+Case OneWorldCase(const std::string& name, std::vector<int> sizes, const Body& body);
+
 const std::vector<Case>& AllCases();
 
 // Parts of AllCases().

@@ -9,18 +9,6 @@ namespace {
 
 const std::vector<int> kSizes = {2, 3, 4, 8};
 
-Case MakeCase(const std::string& name, Body body, std::vector<int> sizes = kSizes) {
-  Case made;
-  made.name = name;
-  made.sizes = std::move(sizes);
-  made.run = [body](Cluster& cluster, int size) {
-    WorldOptions options;
-    options.size = size;
-    return cluster.Run(options, body);
-  };
-  return made;
-}
-
 Description Describe(Collective collective, std::uint64_t count, std::uint64_t number) {
   Description description;
   description.collective = collective;
@@ -216,13 +204,13 @@ void CancelUnknown(Rank& rank) {
 
 std::vector<Case> ConcurrencyCases() {
   return {
-      MakeCase("ManyInFlightInAnyOrder", ManyInFlight),
-      MakeCase("SlotsServeEveryKind", SlotsServeEveryKind),
-      MakeCase("SendIsDoneBeforeReceive", SendBeforeReceive, {1, 2, 4}),
-      MakeCase("OverlappingGroups", OverlappingGroups),
-      MakeCase("CancelEndsEveryRank", Cancellation),
-      MakeCase("CancelledOnTheWay", CancelledOnTheWay, {2, 4}),
-      MakeCase("CancelOfUnknownRequests", CancelUnknown, {2}),
+      OneWorldCase("ManyInFlightInAnyOrder", kSizes, ManyInFlight),
+      OneWorldCase("SlotsServeEveryKind", kSizes, SlotsServeEveryKind),
+      OneWorldCase("SendIsDoneBeforeReceive", {1, 2, 4}, SendBeforeReceive),
+      OneWorldCase("OverlappingGroups", kSizes, OverlappingGroups),
+      OneWorldCase("CancelEndsEveryRank", kSizes, Cancellation),
+      OneWorldCase("CancelledOnTheWay", {2, 4}, CancelledOnTheWay),
+      OneWorldCase("CancelOfUnknownRequests", {2}, CancelUnknown),
   };
 }
 

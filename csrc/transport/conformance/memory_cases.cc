@@ -11,21 +11,11 @@ namespace npu_bridge {
 namespace conformance {
 namespace {
 
+const std::vector<int> kSizes = {1, 2, 4, 8};
+
 const std::vector<Collective> kKinds = {Collective::kAllReduce,     Collective::kAllGather,
                                         Collective::kBroadcast,     Collective::kReduce,
                                         Collective::kReduceScatter, Collective::kAllToAllV};
-
-Case MakeCase(const std::string& name, Body body, std::vector<int> sizes = {1, 2, 4, 8}) {
-  Case made;
-  made.name = name;
-  made.sizes = std::move(sizes);
-  made.run = [body](Cluster& cluster, int size) {
-    WorldOptions options;
-    options.size = size;
-    return cluster.Run(options, body);
-  };
-  return made;
-}
 
 Description Describe(Collective collective, std::uint64_t number) {
   Description description;
@@ -171,11 +161,11 @@ void CallerHasNoMemory(Rank& rank) {
 
 std::vector<Case> MemoryCases() {
   return {
-      MakeCase("HeldResultsKeepTheirBytes", HeldResults),
-      MakeCase("WritesStayPrivate", WritesStayPrivate, {2, 4}),
-      MakeCase("ResultsOutliveClose", ResultsOutliveClose, {2, 4}),
-      MakeCase("PoolIsReused", PoolIsReused, {2, 4}),
-      MakeCase("CallerHasNoMemory", CallerHasNoMemory, {1, 2, 4}),
+      OneWorldCase("HeldResultsKeepTheirBytes", kSizes, HeldResults),
+      OneWorldCase("WritesStayPrivate", {2, 4}, WritesStayPrivate),
+      OneWorldCase("ResultsOutliveClose", {2, 4}, ResultsOutliveClose),
+      OneWorldCase("PoolIsReused", {2, 4}, PoolIsReused),
+      OneWorldCase("CallerHasNoMemory", {1, 2, 4}, CallerHasNoMemory),
   };
 }
 

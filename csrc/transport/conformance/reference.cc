@@ -41,8 +41,8 @@ template <typename T>
 T Apply(Reduction reduction, T a, T b) {
   if constexpr (std::is_integral<T>::value) {
     // 64 bits hold the low bits of any sum and product.
-    const auto wide_a = static_cast<std::uint64_t>(a);
-    const auto wide_b = static_cast<std::uint64_t>(b);
+    const std::uint64_t wide_a = static_cast<std::make_unsigned_t<T>>(a);
+    const std::uint64_t wide_b = static_cast<std::make_unsigned_t<T>>(b);
     if (reduction == Reduction::kSum) return static_cast<T>(wide_a + wide_b);
     if (reduction == Reduction::kProd) return static_cast<T>(wide_a * wide_b);
   } else {

@@ -17,7 +17,7 @@ const std::vector<std::uint64_t> kCounts = {
 
 // One batch after another: all requests of a batch are in flight together, in any order.
 Case BatchCase(const std::string& name,
-               std::function<std::vector<std::vector<Description>>(int size)> batches) {
+               const std::function<std::vector<std::vector<Description>>(int size)>& batches) {
   Case made;
   made.name = name;
   made.sizes = kSizes;

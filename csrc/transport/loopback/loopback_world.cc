@@ -118,19 +118,18 @@ void World::Send(const npu_transport_group&, const npu_transport_request& reques
     const char* input = static_cast<const char*>(tensor.input);
     message.emplace_back(input, input + tensor.input_count * tensor.element_size);
   }
-  Participant receiver;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++completed_;
-    const auto found = receivers_.find(request.match_id);
-    if (found == receivers_.end()) {
-      messages_[request.match_id] = std::move(message);
-    } else {
-      receiver = found->second;
-      receivers_.erase(found);
-    }
+  std::unique_lock<std::mutex> lock(mutex_);
+  ++completed_;
+  const auto found = receivers_.find(request.match_id);
+  if (found == receivers_.end()) {
+    messages_[request.match_id] = std::move(message);
+    lock.unlock();
+  } else {
+    const Participant receiver = found->second;
+    receivers_.erase(found);
+    lock.unlock();
+    Deliver(receiver.request, message);
   }
-  if (receiver.present) Deliver(receiver.request, message);
   Finish(request, Status::Ok(), {});
 }
 
