@@ -15,5 +15,6 @@ from npu_bridge.hccl import hccl_ops
 from npu_bridge.helper import helper
 from npu_bridge.helper.helper import npu_bridge_handle
 from npu_bridge.helper.helper import version as __version__
+from npu_device._core.fusion import report as fusion_report
 
-__all__ = ["__version__", "hccl_ops", "helper", "npu_bridge_handle"]
+__all__ = ["__version__", "fusion_report", "hccl_ops", "helper", "npu_bridge_handle"]

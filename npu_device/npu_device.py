@@ -77,7 +77,8 @@ class NpuDeviceHandle:
 def open(device_id: Optional[int] = None) -> NpuDeviceHandle:
     """Opens the device of this process. Opening it again returns the same handle.
 
-    Meets no other ranks: the first collective does.
+    Meets no other ranks: the first collective does, and waits until all ranks of the job have come
+    to one.
 
     Args:
         device_id: logical device, 0 or more. By default that of the environment or the rank table

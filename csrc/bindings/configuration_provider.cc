@@ -2,14 +2,12 @@
 
 #include <pybind11/stl.h>
 
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "csrc/bindings/dict_reader.h"
+#include "csrc/bindings/interpreter.h"
 #include "csrc/comm/world.h"
 
 namespace npu_bridge {
@@ -17,91 +15,14 @@ namespace {
 
 namespace py = pybind11;
 
-// Lets threads that Python did not make call into it, and keeps them out once the interpreter ends:
-// a thread that asks for the GIL then is ended by Python in the middle of our C++ frames.
-class Interpreter {
- public:
-  // False when it is too late. True must be followed by Leave.
-  bool Enter() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_) return false;
-    ++inside_;
-    return true;
-  }
-
-  void Leave() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (--inside_ == 0) left_.notify_all();
-  }
-
-  // Called by Python's atexit, with the GIL, which the threads inside need to get out.
-  void Close() {
-    py::gil_scoped_release release;
-    std::unique_lock<std::mutex> lock(mutex_);
-    closed_ = true;
-    left_.wait(lock, [this] { return inside_ == 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable left_;
-  int inside_ = 0;
-  bool closed_ = false;
-};
-
-// Neither is ever destroyed: threads may still come after the interpreter and static destructors.
-Interpreter& TheInterpreter() {
-  static Interpreter* const interpreter = new Interpreter;
-  return *interpreter;
-}
-
-// Guarded by the GIL.
+// Guarded by the GIL. Never destroyed: a world may start after the interpreter has ended.
 py::object& Provider() {
   static py::object* const provider = new py::object;
   return *provider;
 }
 
-// Reads a dict by keys, and knows which were asked for.
-class Reader {
- public:
-  Reader(const char* what, const py::dict& values) : what_(what), values_(values) {}
-
-  // Leaves *value where the key is absent or None.
-  template <typename T>
-  void Read(const char* key, T* value) {
-    known_.insert(key);
-    if (!values_.contains(key) || values_[key].is_none()) return;
-    try {
-      *value = values_[key].cast<T>();
-    } catch (const py::cast_error&) {
-      throw py::type_error(what_ + " has '" + key + "': " + Repr(values_[key]) +
-                           ", which is of another type than expected.");
-    }
-  }
-
-  template <typename T>
-  void Require(const char* key, T* value) {
-    if (!values_.contains(key)) throw py::key_error(what_ + " lacks '" + key + "'.");
-    Read(key, value);
-  }
-
-  void RefuseUnknown() const {
-    for (const auto& item : values_) {
-      const std::string key = py::str(item.first);
-      if (known_.count(key) == 0) throw py::key_error(what_ + " has an unknown key '" + key + "'.");
-    }
-  }
-
- private:
-  static std::string Repr(const py::handle& value) { return py::str(py::repr(value)); }
-
-  const std::string what_;
-  const py::dict& values_;
-  std::set<std::string> known_;
-};
-
 void ReadSettings(const py::dict& values, Settings* settings) {
-  Reader reader("the configuration's 'settings'", values);
+  DictReader reader("the configuration's 'settings'", values);
   reader.Read("connect_timeout_s", &settings->connect_timeout_s);
   reader.Read("exec_timeout_s", &settings->exec_timeout_s);
   reader.Read("mismatch_timeout_s", &settings->mismatch_timeout_s);
@@ -125,7 +46,7 @@ std::vector<std::string> LocationsFromHostRanks(const std::vector<std::int32_t>&
 }
 
 void ReadConfiguration(const py::dict& values, ClusterDescription* cluster, Settings* settings) {
-  Reader reader("the configuration", values);
+  DictReader reader("the configuration", values);
   reader.Require("rank", &cluster->rank);
   reader.Require("size", &cluster->size);
   reader.Require("identity", &cluster->identity);
@@ -171,21 +92,14 @@ Status CallProvider(ClusterDescription* cluster, Settings* settings) {
     return Status();
   } catch (const py::error_already_set& error) {
     return FromException(error);
-  } catch (const std::exception& error) {  // what Reader throws
+  } catch (const std::exception& error) {  // what DictReader throws
     return Internal(error.what());
   }
 }
 
 Status Configure(ClusterDescription* cluster, Settings* settings) {
-  if (!TheInterpreter().Enter()) {
-    return FailedPrecondition("Python is ending: no collective can begin any more.");
-  }
-  Status status;
-  {
-    py::gil_scoped_acquire acquire;
-    status = CallProvider(cluster, settings);
-  }
-  TheInterpreter().Leave();
+  Status status = FailedPrecondition("Python is ending: no collective can begin any more.");
+  RunWithPython([&] { status = CallProvider(cluster, settings); });
   return status;
 }
 
@@ -195,8 +109,7 @@ void SetPythonConfigurationProvider(py::function provider) {
   const bool first = !Provider();
   Provider() = std::move(provider);
   if (!first) return;
-  py::module_::import("atexit").attr("register")(
-      py::cpp_function([] { TheInterpreter().Close(); }));
+  WatchInterpreterEnd();
   // World members must not hold the GIL while they wait for a thread that wants it.
   py::gil_scoped_release release;
   SetProcessConfigurationProvider(Configure);

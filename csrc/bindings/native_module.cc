@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "csrc/bindings/configuration_provider.h"
+#include "csrc/bindings/fusion_hooks.h"
+#include "csrc/bindings/session_options_hook.h"
 #include "csrc/comm/control/process_events.h"
 #include "csrc/comm/world.h"
 
@@ -125,6 +127,11 @@ PYBIND11_MODULE(_native, module) {
              "provider() -> dict describes the job: rank, size, identity, host_ranks or "
              "rank_locations, settings, and for CM_* unnumbered, device, worker_address, "
              "chief_address, chief_device. Called from any thread, once each time ranks meet.");
+  module.def("set_fusion_hooks", &SetPythonFusionHooks, py::arg("settings"), py::arg("report"),
+             "settings() -> dict is asked, and report(dict) told, for each graph with collectives "
+             "that is compiled.");
+  module.def("set_session_options_hook", &SetPythonSessionOptionsHook, py::arg("record"),
+             "record(list of (name, kind, value)) is told what a session passes to NpuOptimizer.");
   module.def("start", &Start, "Meets the other ranks; returns when all are there.");
   module.def("shutdown", &Shutdown, "Leaves the job; pending collectives fail.");
   module.def("started", &Started);

@@ -51,7 +51,7 @@ std::string DescribeOuterScopes(const std::vector<WaitsOfRank>& by_rank) {
 bool AnyFused(const std::vector<WaitsOfRank>& by_rank) {
   for (const WaitsOfRank& waits : by_rank) {
     for (const Fingerprint& wait : waits) {
-      if (wait.tensors.size() > 1) return true;
+      if (!wait.members.empty()) return true;
     }
   }
   return false;

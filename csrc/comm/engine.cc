@@ -44,7 +44,12 @@ Status Engine::Start(std::shared_ptr<control::HostChannel> channel, const Settin
   std::shared_ptr<Engine> made(new Engine(std::move(channel), settings));
   made->table_ = std::move(table);
   made->transports_ = std::move(transports);
-  if (!alone) status = made->Attach();
+  if (alone) {
+    Engine* const raw = made.get();
+    status = StartWorkerThread("npu_comm", [raw] { raw->RunLoneWorld(); }, &made->thread_);
+  } else {
+    status = made->Attach();
+  }
   if (status.ok()) *engine = std::move(made);
   return status;
 }
@@ -127,8 +132,50 @@ void Engine::Run() {
   }
 }
 
+// The thread of a world of one, where only a receive from itself can wait.
+void Engine::RunLoneWorld() {
+  while (!quit_.load()) {
+    HandleCancels();
+    FailSelfReceives(MonotonicNanoseconds());
+    std::unique_lock<std::mutex> lock(events_mutex_);
+    const auto rung = [this] { return quit_.load() || !cancels_.empty(); };
+    idle_.store(true);
+    // As in Run: who parks a receive looks at idle_ after counting it.
+    if (unfinished_.load() == 0) {
+      alone_.wait(lock, [&] { return rung() || unfinished_.load() != 0; });
+    } else {
+      alone_.wait_for(lock, std::chrono::nanoseconds(kTickNanoseconds), rung);
+    }
+    idle_.store(false);
+  }
+}
+
+// Nobody but this rank can send what they wait for: the rule for groups in which all ranks wait.
+void Engine::FailSelfReceives(std::int64_t now) {
+  for (const std::shared_ptr<Operation>& operation : mailbox_.Waiting()) {
+    const std::int64_t limit = settings_.mismatch_timeout_s * kNanosecondsPerSecond;
+    if (now - operation->submitted_ns < limit) continue;
+    const CollectiveRequest& request = *operation->request;
+    Fail(operation, FailedPrecondition(
+                        DescribeOp(request) + ": the only rank waited " +
+                        std::to_string(settings_.mismatch_timeout_s) +
+                        " s (NPU_BRIDGE_MISMATCH_TIMEOUT) to receive from itself, but has not sent "
+                        "anything with sr_tag " +
+                        std::to_string(request.send_receive_tag) + ". Send it first."));
+  }
+}
+
+void Engine::Ring() {
+  if (table_ != nullptr) {
+    own_doorbell_.Ring();
+    return;
+  }
+  // Under the lock, so that it does not fall between the look and the wait of the thread.
+  std::lock_guard<std::mutex> lock(events_mutex_);
+  alone_.notify_one();
+}
+
 void Engine::Cancel(RequestId id, const std::string& reason) {
-  if (!thread_.joinable()) return;  // a world of one: nothing waits
   {
     std::lock_guard<std::mutex> lock(events_mutex_);
     cancels_.emplace_back(id, reason);
@@ -195,7 +242,7 @@ bool Engine::Stop() {
     quit_.store(true);
     Ring();
     thread_.join();
-    channel_->SetDeathHandler(nullptr);
+    if (table_ != nullptr) channel_->SetDeathHandler(nullptr);
   }
   channel_->Leave();
   if (table_ != nullptr) {

@@ -4,6 +4,7 @@
 #define NPU_BRIDGE_CSRC_COMM_ENGINE_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -75,6 +76,7 @@ class Engine {
   void ReceiveFromSelf(const std::shared_ptr<Operation>& operation);
   bool SubmitToGone(const std::shared_ptr<Operation>& operation);
   CellState Spin(const Operation& operation) const;
+  void AwaitFailure(const Operation& operation) const;
   void Park(const std::shared_ptr<Operation>& operation);
   void Look(const std::shared_ptr<Operation>& operation);
   void Begin(const std::shared_ptr<Operation>& operation);
@@ -88,11 +90,13 @@ class Engine {
 
   // engine.cc: the engine's thread.
   void Run();
+  void RunLoneWorld();
+  void FailSelfReceives(std::int64_t now);
   void HandleCancels();
   void HandleMembership();
   void FailIfSomeoneGone(const std::shared_ptr<Operation>& operation);
   void Tick(std::int64_t now);
-  void Ring() { own_doorbell_.Ring(); }
+  void Ring();
 
   const Settings settings_;
   const std::shared_ptr<control::HostChannel> channel_;
@@ -120,6 +124,7 @@ class Engine {
   std::atomic<std::int64_t> handed_over_{0};  // went on with on the engine's thread
 
   std::mutex events_mutex_;
+  std::condition_variable alone_;  // in place of a doorbell in a world of one
   std::vector<std::pair<RequestId, std::string>> cancels_;
   std::atomic<bool> death_{false};
   std::atomic<bool> idle_{false};  // the thread sleeps without a limit

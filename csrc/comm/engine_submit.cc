@@ -16,6 +16,8 @@ namespace {
 // About what handing a request over to another thread costs.
 constexpr std::int64_t kSpinNanoseconds = 50 * 1000;
 constexpr int kYieldsWhenCrowded = 2;
+// From a transport's failure on one rank until it stands in the cell.
+constexpr std::int64_t kPostNanoseconds = 20 * 1000 * 1000;
 
 }  // namespace
 
@@ -125,19 +127,7 @@ void Engine::SendToSelf(const std::shared_ptr<Operation>& operation) {
 void Engine::ReceiveFromSelf(const std::shared_ptr<Operation>& operation) {
   SelfMailbox::Message message;
   if (!mailbox_.Receive(operation, *operation->request, operation->group(), &message)) {
-    if (thread_.joinable()) {
-      WakeIfIdle();
-      return;
-    }
-    // A world of one has no thread to wait on, and nothing sent can still be on its way.
-    mailbox_.Forget(operation, *operation->request, operation->group());
-    if (!operation->Claim(Phase::kWaiting, Phase::kDone)) return;
-    Finish(operation,
-           FailedPrecondition(DescribeOp(*operation->request) +
-                              ": the only rank receives from itself (sr_tag " +
-                              std::to_string(operation->request->send_receive_tag) +
-                              "), but has not sent before."),
-           {});
+    WakeIfIdle();
     return;
   }
   std::vector<CollectiveResult> results;
@@ -285,6 +275,7 @@ void Engine::TransportDone(Operation* raw, const npu_transport_status& transport
   if (transport_status.code != 0) {
     // The first failure stands: where the cell has failed already, all ranks get that text.
     const Status failure = ToStatus(transport_status);
+    if (failure.code() == StatusCode::kCancelled) AwaitFailure(*operation);
     matching_->Fail(
         operation->ref,
         Status(failure.code(), DescribeOp(*operation->request) + ": " +
@@ -307,6 +298,15 @@ void Engine::TransportDone(Operation* raw, const npu_transport_status& transport
     }
   }
   Finish(operation, Status::Ok(), std::move(converted));
+}
+
+// A transport that gives up because its counterpart on another rank did knows no reason; that
+// rank's comm is about to post it. Waits for a moment, so that the text is the one that helps.
+void Engine::AwaitFailure(const Operation& operation) const {
+  const std::int64_t limit = MonotonicNanoseconds() + kPostNanoseconds;
+  while (matching_->State(operation.ref) == CellState::kMatched && MonotonicNanoseconds() < limit) {
+    sched_yield();
+  }
 }
 
 // Fails the operation's cell on all ranks, and ends the operation here as far as it can be.

@@ -96,7 +96,13 @@ Collective AgreedKind(Collective collective) {
 std::string EncodeAgreement(const CollectiveRequest& request) {
   const bool shapes = !IsAllToAll(request.collective);
   std::size_t expected = 16;
-  for (const CollectiveTensor& tensor : request.tensors) expected += 5 + 8 * tensor.shape.size();
+  // What two ranks send each other has another name on each side.
+  bool named = false;
+  for (const CollectiveTensor& tensor : request.tensors) {
+    expected += 9 + 8 * tensor.shape.size() + tensor.name.size();
+    named = named || (!tensor.name.empty() && !IsPointToPoint(request.collective));
+  }
+  for (const FusedMember& member : request.members) expected += 12 + member.tag.size();
   Writer writer(expected);
   writer.Byte(static_cast<std::int32_t>(AgreedKind(request.collective)));
   writer.Byte(static_cast<std::int32_t>(IsReducing(request.collective) ? request.reduction
@@ -111,6 +117,16 @@ std::string EncodeAgreement(const CollectiveRequest& request) {
   }
   writer.Length(request.count_matrices.size());
   for (const auto& matrix : request.count_matrices) writer.Numbers(matrix);
+  writer.Numbers(request.absent_entries);
+  writer.Length(request.members.size());
+  for (const FusedMember& member : request.members) {
+    writer.Text(member.tag);
+    writer.Number(member.tensors);
+  }
+  writer.Byte(named);
+  if (named) {
+    for (const CollectiveTensor& tensor : request.tensors) writer.Text(tensor.name);
+  }
   return writer.Take();
 }
 
@@ -165,6 +181,17 @@ bool Decode(const std::string& agreement, const std::string& own, Fingerprint* f
   }
   fingerprint->count_matrices.resize(reader.Length(4));
   for (auto& matrix : fingerprint->count_matrices) reader.Numbers(&matrix);
+  reader.Numbers(&fingerprint->absent_entries);
+  fingerprint->members.resize(reader.Length(12));
+  for (Fingerprint::Member& member : fingerprint->members) {
+    reader.Text(&member.tag);
+    member.tensors = reader.Number();
+  }
+  const bool named = reader.Byte() != 0;
+  for (Fingerprint::Tensor& tensor : fingerprint->tensors) {
+    tensor.name.clear();
+    if (named) reader.Text(&tensor.name);
+  }
   return reader.AtEnd();
 }
 
@@ -180,6 +207,17 @@ std::string Fingerprint::Describe() const {
       break;
     }
     text += (i > 0 ? ", " : " ") + DescribeTensor(tensors[i].type, tensors[i].shape);
+  }
+  if (!members.empty()) {
+    constexpr std::size_t kMostMembers = 8;
+    text += " (fused: ";
+    for (std::size_t i = 0; i < members.size() && i < kMostMembers; ++i) {
+      text += (i > 0 ? ", '" : "'") + members[i].tag + "'";
+    }
+    if (members.size() > kMostMembers) {
+      text += " and " + std::to_string(members.size() - kMostMembers) + " more";
+    }
+    text += ")";
   }
   return text;
 }

@@ -18,6 +18,7 @@ struct Fingerprint {
   struct Tensor {
     DataType type = DataType::kInvalid;
     std::vector<std::int64_t> shape;
+    std::string name;  // empty: the rank knows none, or does not have names compared
   };
 
   Collective collective = Collective::kAllReduce;
@@ -32,15 +33,28 @@ struct Fingerprint {
   std::int32_t root = 0;
   std::vector<Tensor> tensors;
   std::vector<std::vector<std::int64_t>> count_matrices;
+  std::vector<std::int64_t> absent_entries;
+  // Ops of the program that run as this one, if it is fused: what ranks agree on, and how many
+  // tensors each has.
+  struct Member {
+    std::string tag;
+    std::int64_t tensors = 0;
+    bool operator==(const Member& other) const {
+      return tag == other.tag && tensors == other.tensors;
+    }
+    bool operator!=(const Member& other) const { return !(*this == other); }
+  };
+  std::vector<Member> members;
 
   // "HcomAllReduce 'grad' float32 [10]"
   std::string Describe() const;
 };
 
-// The part that is equal, byte for byte, on ranks that agree. Ranks that pass the same need it in
-// shared memory only once.
+// The part that is equal, byte for byte, on ranks that pass the same, which need it in shared
+// memory only once and need no comparison. Where it differs, Compare... says whether that is a
+// mismatch: a rank may know no names of tensors.
 std::string EncodeAgreement(const CollectiveRequest& request);
-// The part that may differ between ranks that agree: names, counts to and from each rank.
+// The part that may differ between ranks that agree: the op's names, counts to and from each rank.
 std::string EncodeOwn(const CollectiveRequest& request);
 
 // Bytes come from other processes: false when they are not what an Encode function wrote.

@@ -16,12 +16,15 @@ class Comparison {
 
   Status Compare() const {
     Status status = CompareKinds();
+    if (status.ok()) status = CompareAbsentEntries();
+    if (status.ok()) status = CompareMembers();
     if (status.ok()) status = CompareTensorLists();
     if (status.ok()) status = CompareTensors();
     if (status.ok()) status = CompareReductions();
     if (status.ok()) status = CompareRoots();
     if (status.ok()) status = CompareMatrices();
     if (status.ok()) status = CompareCounts();
+    if (status.ok()) status = CompareTensorNames();
     return status;
   }
 
@@ -56,6 +59,18 @@ class Comparison {
     return DescribeSides(group_, values, verb, verb);
   }
 
+  // " for tensor 1 of 3" where there are several, " for 'grad_1'" in a fused op.
+  std::string Which(std::size_t index) const {
+    const std::size_t count = first().tensors.size();
+    if (count <= 1) return "";
+    std::int64_t end = 0;
+    for (const Fingerprint::Member& member : first().members) {
+      end += member.tensors;
+      if (static_cast<std::int64_t>(index) < end) return " for '" + member.tag + "'";
+    }
+    return " for tensor " + std::to_string(index) + " of " + std::to_string(count);
+  }
+
   Status CompareKinds() const {
     if (!Differs([](const Fingerprint& member) { return member.collective; })) return Status::Ok();
     return InvalidArgument(
@@ -63,6 +78,66 @@ class Comparison {
         Sides([](const Fingerprint& member) { return CollectiveName(member.collective); },
               "called") +
         ". All ranks must call the same op.");
+  }
+
+  // Ops of the entries that are there on some ranks only would wait for ever.
+  Status CompareAbsentEntries() const {
+    if (!Differs([](const Fingerprint& member) { return member.absent_entries; })) {
+      return Status::Ok();
+    }
+    return InvalidArgument(
+        Op() + ": " + Sides([](const Fingerprint& member) {
+          if (member.absent_entries.empty()) return std::string("an entry of a list without None");
+          std::vector<std::int32_t> entries;
+          for (std::int64_t entry : member.absent_entries) {
+            entries.push_back(static_cast<std::int32_t>(entry));
+          }
+          const bool one = entries.size() == 1;
+          return std::string("an entry of a list in which ") + (one ? "entry " : "entries ") +
+                 JoinNumbers(entries) + (one ? " is None" : " are None");
+        }) +
+        ". All ranks must pass None at the same positions: replace None by tf.zeros_like of the "
+        "variable.");
+  }
+
+  // What the fusion pass merged on each rank. Members that only some ranks have would shift the
+  // data of those behind them.
+  Status CompareMembers() const {
+    if (!Differs([](const Fingerprint& member) { return member.members; })) return Status::Ok();
+    return InvalidArgument(
+        Op() + ": " + Sides([this](const Fingerprint& member) {
+          return (member.members.empty()
+                      ? std::string("the op alone")
+                      : Count(static_cast<std::int64_t>(member.members.size()), "fused op")) +
+                 LackOf(member);
+        }) +
+        ". Ops of one fusion_id run as one: all ranks must run (and fetch) the same of them, or "
+        "give "
+        "them fusion=0.");
+  }
+
+  // " without 'grad_2'": what others have and this one lacks.
+  std::string LackOf(const Fingerprint& one) const {
+    constexpr std::size_t kMostTold = 8;
+    std::vector<std::string> lacking;
+    for (const Fingerprint& other : members_) {
+      for (const Fingerprint::Member& member : other.members) {
+        const bool has =
+            std::find(one.members.begin(), one.members.end(), member) != one.members.end();
+        const std::string quoted = "'" + member.tag + "'";
+        if (!has && std::find(lacking.begin(), lacking.end(), quoted) == lacking.end()) {
+          lacking.push_back(quoted);
+        }
+      }
+    }
+    std::string text;
+    for (std::size_t i = 0; i < lacking.size() && i < kMostTold; ++i) {
+      text += (i == 0 ? " without " : ", ") + lacking[i];
+    }
+    if (lacking.size() > kMostTold) {
+      text += " and " + std::to_string(lacking.size() - kMostTold) + " more";
+    }
+    return text;
   }
 
   Status CompareTensorLists() const {
@@ -85,16 +160,40 @@ class Comparison {
       const bool shapes =
           !any_shape && Differs([i](const Fingerprint& member) { return member.tensors[i].shape; });
       if (!types && !shapes) continue;
-      std::string which;
-      if (count > 1) {
-        which = " for tensor " + std::to_string(i) + " of " + std::to_string(count);
-      }
+      const std::string which = Which(i);
       const char* rule = !shapes ? "dtype" : !types ? "shape" : "dtype and the same shape";
       return InvalidArgument(Op() + ": " + Sides([&](const Fingerprint& member) {
                                const Fingerprint::Tensor& tensor = member.tensors[i];
                                return DescribeTensor(tensor.type, tensor.shape) + which;
                              }) +
                              ". All ranks must pass the same " + rule + ".");
+    }
+    return Status::Ok();
+  }
+
+  // Ranks that know no name of a tensor have no part in this.
+  bool TensorNamesDiffer(std::size_t index) const {
+    const std::string* known = nullptr;
+    for (const Fingerprint& member : members_) {
+      const std::string& name = member.tensors[index].name;
+      if (name.empty()) continue;
+      if (known != nullptr && name != *known) return true;
+      known = &name;
+    }
+    return false;
+  }
+
+  Status CompareTensorNames() const {
+    for (std::size_t i = 0; i < first().tensors.size(); ++i) {
+      if (!TensorNamesDiffer(i)) continue;
+      return InvalidArgument(
+          Op() + ": " + Sides([&](const Fingerprint& member) {
+            const std::string& name = member.tensors[i].name;
+            return (name.empty() ? "a tensor of unknown name" : "tensor '" + name + "'") + Which(i);
+          }) +
+          ". NPU_BRIDGE_CHECK_NAMES=1 asks for tensors of the same names on all ranks: create the "
+          "ops, and list their tensors, in the same order on every rank, or give each op a name of "
+          "its own (tf.name_scope).");
     }
     return Status::Ok();
   }

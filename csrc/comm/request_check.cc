@@ -228,8 +228,7 @@ class Checker {
   }
 
   Status CheckMatrices() const {
-    const auto& shape = request_.count_matrix_shape;
-    if (!shape.empty() || request_.count_matrices.empty()) {
+    for (const auto& shape : request_.count_matrix_shapes) {
       if (shape.size() != 2 || shape[0] != size_ || shape[1] != size_) {
         return Refuse("send_count_matrix of shape " + DescribeShape(shape) + ", but " +
                       GroupSize() + ": it must be [" + std::to_string(size_) + "," +

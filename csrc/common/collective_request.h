@@ -19,6 +19,8 @@ struct CollectiveTensor {
   std::vector<std::int64_t> shape;  // of the input; of the expected result for kReceive
   std::int64_t count = 0;           // elements in shape; Submit refuses a product beyond int64
   const void* input = nullptr;      // readable until the callback runs; may be null when empty
+  // What the program calls it. Ranks must agree on it where they know one; empty: not compared.
+  std::string name;
 };
 
 // What comm hands back for one tensor of the request.
@@ -29,6 +31,13 @@ struct CollectiveResult {
   // Set when the memory is the transport's: the receiver calls it once, from any thread, when it
   // needs the memory no more. The memory is shared with other ranks' results: writes stay private.
   std::function<void()> release;
+};
+
+// One of the ops that run as one request.
+struct FusedMember {
+  std::string tag;   // what ranks must agree on
+  std::string name;  // for people
+  std::int64_t tensors = 0;
 };
 
 struct CollectiveRequest {
@@ -52,6 +61,11 @@ struct CollectiveRequest {
   std::int64_t claimed_rank = -1;  // attribute `rank` of kAllToAllVC; must equal the group rank
 
   std::vector<CollectiveTensor> tensors;
+  // In the order of their tensors; none when the request is one op of the program.
+  std::vector<FusedMember> members;
+
+  // Where the op reduces an entry of a list: the positions in it that hold nothing on this rank.
+  std::vector<std::int64_t> absent_entries;
 
   // kAllToAllV: elements, one entry a rank of the group.
   std::vector<std::int64_t> send_counts;
@@ -60,8 +74,8 @@ struct CollectiveRequest {
   std::vector<std::int64_t> receive_displacements;
   // kAllToAllVC: row-major, N x N; row = sender. One matrix a tensor when fused.
   std::vector<std::vector<std::int64_t>> count_matrices;
-  // Shape of the matrix as the caller passed it, for the check that it is N x N.
-  std::vector<std::int64_t> count_matrix_shape;
+  // Shapes of the matrices as the caller passed them, for the check that they are N x N.
+  std::vector<std::vector<std::int64_t>> count_matrix_shapes;
 
   // A refusal that the caller found by itself (a bad attribute, a bad shape). Comm posts it under
   // the request's key, so that every rank fails with this text instead of waiting. Comm puts the

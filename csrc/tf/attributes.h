@@ -10,6 +10,28 @@ namespace npu_bridge {
 // node has the op's own name, runs eagerly.
 constexpr const char* kTagAttribute = "_npu_tag";
 
+// list(string), one a data input: what the program calls the tensor, "" where it has no name.
+// Written by Python where ranks are to compare the names.
+constexpr const char* kInputNamesAttribute = "_npu_input_names";
+
+// An eager op takes no attribute that its definition lacks. There the names follow the group's,
+// each behind a separator: "hccl_world_group<mark><separator>kernel:0<separator>bias:0".
+constexpr const char* kEagerNamesMark = "\x1f_npu_input_names";
+constexpr char kEagerNamesSeparator = '\x1f';
+
+// list(int): of the list whose entry the op reduces, the positions that are None on this rank.
+// Absent where none is.
+constexpr const char* kAbsentEntriesAttribute = "_npu_absent_entries";
+
+// list(shape): of each data input, as Python saw it when it made the op in a graph.
+constexpr const char* kStaticShapeAttribute = "_npu_static_shape";
+
+// list(string): of an op that the fusion pass made, the tags and the names of its members. A member
+// has as many tensors as list(int) says.
+constexpr const char* kMembersAttribute = "_npu_members";
+constexpr const char* kMemberNamesAttribute = "_npu_member_names";
+constexpr const char* kMemberTensorsAttribute = "_npu_member_tensors";
+
 // The internal op that counts steps, and its attributes: list(string), entry i of a tag list
 // belongs to entry i of the group list.
 constexpr const char* kStepMarkerOp = "_HcomStepMarker";

@@ -49,6 +49,20 @@ inline TfStatus ToTfStatus(const Status& status) {
 // and later run eager ops so; the earlier ones run them without passes). `Options` is
 // tensorflow::GraphOptimizationPassOptions; a template, so that not all who need this header pay
 // for that one.
+// The function whose body a pass works on, as its caller knows it; empty for a session's graph, and
+// where TensorFlow does not say (before 2.15).
+#if NPU_BRIDGE_TF_HAS_ABSL_STATUS
+template <typename Options>
+std::string FunctionNameOf(const Options& options) {
+  return options.function_def != nullptr ? options.function_def->signature().name() : "";
+}
+#else
+template <typename Options>
+std::string FunctionNameOf(const Options&) {
+  return "";
+}
+#endif
+
 #if NPU_BRIDGE_TF_HAS_ABSL_STATUS
 template <typename Options>
 bool IsEagerOpGraph(const Options& options) {

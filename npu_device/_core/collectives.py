@@ -14,7 +14,7 @@ from typing import Any, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import groups, library, op_arguments, tags, variables
+from npu_device._core import groups, input_names, library, op_arguments, tags, variables
 from npu_device._core.op_arguments import Fusion, Node
 
 WORLD_GROUP = groups.WORLD
@@ -29,15 +29,20 @@ def all_reduce(
     name: Optional[str] = None,
 ) -> tf.Tensor:
     """Makes an HcomAllReduce; see npu_bridge.hccl.hccl_ops.allreduce."""
-    at = op_arguments.node("HcomAllReduce", name)
+    at = Node("HcomAllReduce", name)
     how = op_arguments.fusion(fusion, fusion_id, at)
     reduction = op_arguments.reduction(reduction, at)
     group = op_arguments.group(group, at)
     data = op_arguments.data_tensor(tensor, at, "tensor")
+    names = input_names.of([tensor])
     result = library.ops().hcom_all_reduce(
-        input=data, reduction=reduction, group=group, name=name, **_fusion(how)
+        input=data,
+        reduction=reduction,
+        group=input_names.beside(group, names),
+        name=name,
+        **_fusion(how),
     )
-    return _marked(result, [data])
+    return _marked(result, [data], names)
 
 
 def all_gather(
@@ -49,16 +54,21 @@ def all_gather(
     name: Optional[str] = None,
 ) -> tf.Tensor:
     """Makes an HcomAllGather; see npu_bridge.hccl.hccl_ops.allgather."""
-    at = op_arguments.node("HcomAllGather", name)
+    at = Node("HcomAllGather", name)
     how = op_arguments.fusion(fusion, fusion_id, at)
     rank_size = op_arguments.integer(rank_size, at, "rank_size", at_least=1)
     group = op_arguments.group(group, at)
     data = op_arguments.data_tensor(tensor, at, "tensor")
     _check_has_rows(data, at)
+    names = input_names.of([tensor])
     result = library.ops().hcom_all_gather(
-        input=data, rank_size=rank_size, group=group, name=name, **_fusion(how)
+        input=data,
+        rank_size=rank_size,
+        group=input_names.beside(group, names),
+        name=name,
+        **_fusion(how),
     )
-    return _marked(result, [data])
+    return _marked(result, [data], names)
 
 
 def broadcast(
@@ -76,7 +86,7 @@ def broadcast(
     Returns:
         A list of tensors for a list, a tuple for a tuple, a tensor for anything else.
     """
-    at = op_arguments.node("HcomBroadcast", name)
+    at = Node("HcomBroadcast", name)
     how = op_arguments.fusion(fusion, fusion_id, at)
     root_rank = op_arguments.integer(root_rank, at, "root_rank")
     group = op_arguments.group(group, at)
@@ -85,10 +95,15 @@ def broadcast(
         return broadcast([tensors], root_rank, how.fusion, how.fusion_id, group, name)[0]
     targets = [variables.target(value) for value in values]
     data = [op_arguments.tensor(value, at, f"tensor {index}") for index, value in enumerate(values)]
+    names = input_names.of(values)
     results = library.ops().hcom_broadcast(
-        input=data, root_rank=root_rank, group=group, name=name, **_fusion(how)
+        input=data,
+        root_rank=root_rank,
+        group=input_names.beside(group, names),
+        name=name,
+        **_fusion(how),
     )
-    results = _marked(results, data)
+    results = _marked(results, data, names)
     # Without tensors the op has no outputs, and what is returned is the op itself, or None.
     results = list(results) if data else []
     results = variables.assign(targets, results)
@@ -105,21 +120,22 @@ def reduce(
     name: Optional[str] = None,
 ) -> tf.Tensor:
     """Makes an HcomReduce; see npu_bridge.hccl.hccl_ops.reduce."""
-    at = op_arguments.node("HcomReduce", name)
+    at = Node("HcomReduce", name)
     how = op_arguments.fusion(fusion, fusion_id, at)
     reduction = op_arguments.reduction(reduction, at)
     root_rank = op_arguments.integer(root_rank, at, "root_rank")
     group = op_arguments.group(group, at)
     data = op_arguments.data_tensor(tensor, at, "tensor")
+    names = input_names.of([tensor])
     result = library.ops().hcom_reduce(
         input=data,
         reduction=reduction,
         root_rank=root_rank,
-        group=group,
+        group=input_names.beside(group, names),
         name=name,
         **_fusion(how),
     )
-    return _marked(result, [data])
+    return _marked(result, [data], names)
 
 
 def reduce_scatter(
@@ -132,22 +148,23 @@ def reduce_scatter(
     name: Optional[str] = None,
 ) -> tf.Tensor:
     """Makes an HcomReduceScatter; see npu_bridge.hccl.hccl_ops.reduce_scatter."""
-    at = op_arguments.node("HcomReduceScatter", name)
+    at = Node("HcomReduceScatter", name)
     how = op_arguments.fusion(fusion, fusion_id, at)
     reduction = op_arguments.reduction(reduction, at)
     rank_size = op_arguments.integer(rank_size, at, "rank_size", at_least=1)
     group = op_arguments.group(group, at)
     data = op_arguments.data_tensor(tensor, at, "tensor")
     _check_has_rows(data, at)
+    names = input_names.of([tensor])
     result = library.ops().hcom_reduce_scatter(
         input=data,
         reduction=reduction,
         rank_size=rank_size,
-        group=group,
+        group=input_names.beside(group, names),
         name=name,
         **_fusion(how),
     )
-    return _marked(result, [data])
+    return _marked(result, [data], names)
 
 
 def send(
@@ -158,7 +175,7 @@ def send(
     name: Optional[str] = None,
 ) -> Optional[tf.Operation]:
     """Makes an HcomSend; see npu_bridge.hccl.hccl_ops.send."""
-    at = op_arguments.node("HcomSend", name)
+    at = Node("HcomSend", name)
     sr_tag = op_arguments.integer(sr_tag, at, "sr_tag")
     dest_rank = op_arguments.integer(dest_rank, at, "dest_rank")
     group = op_arguments.group(group, at)
@@ -178,7 +195,7 @@ def receive(
     name: Optional[str] = None,
 ) -> tf.Tensor:
     """Makes an HcomReceive; see npu_bridge.hccl.hccl_ops.receive."""
-    at = op_arguments.node("HcomReceive", name)
+    at = Node("HcomReceive", name)
     sr_tag = op_arguments.integer(sr_tag, at, "sr_tag")
     src_rank = op_arguments.integer(src_rank, at, "src_rank")
     group = op_arguments.group(group, at)
@@ -206,7 +223,7 @@ def all_to_all_v(
     name: Optional[str] = None,
 ) -> tf.Tensor:
     """Makes an HcomAllToAllV; see npu_bridge.hccl.hccl_ops.all_to_all_v."""
-    at = op_arguments.node("HcomAllToAllV", name)
+    at = Node("HcomAllToAllV", name)
     group = op_arguments.group(group, at)
     data = op_arguments.data_tensor(send_data, at, "send_data")
     vectors = {
@@ -216,8 +233,11 @@ def all_to_all_v(
         "recv_displacements": recv_displacements,
     }
     vectors = {key: _counts(value, at, key) for key, value in vectors.items()}
-    result = library.ops().hcom_all_to_all_v(send_data=data, group=group, name=name, **vectors)
-    return _marked(result, [data])
+    names = input_names.of([send_data])
+    result = library.ops().hcom_all_to_all_v(
+        send_data=data, group=input_names.beside(group, names), name=name, **vectors
+    )
+    return _marked(result, [data], names)
 
 
 def all_to_all_v_c(
@@ -230,21 +250,22 @@ def all_to_all_v_c(
     name: Optional[str] = None,
 ) -> tf.Tensor:
     """Makes an HcomAllToAllVC; see npu_bridge.hccl.hccl_ops.all_to_all_v_c."""
-    at = op_arguments.node("HcomAllToAllVC", name)
+    at = Node("HcomAllToAllVC", name)
     how = op_arguments.fusion(fusion, fusion_id, at)
     rank = op_arguments.integer(rank, at, "rank")
     group = op_arguments.group(group, at)
     data = op_arguments.data_tensor(send_data, at, "send_data")
     matrix = _counts(send_count_matrix, at, "send_count_matrix")
+    names = input_names.of([send_data])
     result = library.ops().hcom_all_to_all_vc(
         send_data=data,
         send_count_matrix=matrix,
         rank=rank,
-        group=group,
+        group=input_names.beside(group, names),
         name=name,
         **_fusion(how),
     )
-    return _marked(result, [data])
+    return _marked(result, [data], names)
 
 
 def gather_all_to_all_v(
@@ -258,7 +279,7 @@ def gather_all_to_all_v(
     name: Optional[str] = None,
 ) -> Any:
     """Makes an HcomGatherAllToAllV; see npu_bridge.hccl.hccl_ops.gather_all_to_all_v."""
-    at = op_arguments.node("HcomGatherAllToAllV", name)
+    at = Node("HcomGatherAllToAllV", name)
     result = library.ops().hcom_gather_all_to_all_v(
         addrinfo=op_arguments.tensor(addrinfo, at, "addrinfo", tf.uint64),
         addrinfo_count_per_rank=_counts(addrinfo_count_per_rank, at, "addrinfo_count_per_rank"),
@@ -286,7 +307,7 @@ def remote_ref_read(remote: Any, cache: Any, offset: Any) -> tf.Tensor:
 
 def remote_write(remote: Any, local: Any, data_type: Any) -> Optional[tf.Operation]:
     """Makes an HcomRemoteWrite; see npu_bridge.hccl.hccl_ops.remote_write."""
-    at = op_arguments.node("HcomRemoteWrite")
+    at = Node("HcomRemoteWrite")
     data = op_arguments.tensor(local, at, "tensorLocal", tf.as_dtype(data_type))
     return library.ops().hcom_remote_write(remote=remote, local=data)
 
@@ -302,7 +323,7 @@ def _fusion(how: Fusion) -> Any:
     return {"fusion": how.fusion, "fusion_id": how.fusion_id}
 
 
-def _marked(result: Any, data: Sequence[tf.Tensor]) -> Any:
+def _marked(result: Any, data: Sequence[tf.Tensor], names: Optional[List[str]] = None) -> Any:
     """Marks the op that was made, and returns `result`: its output, outputs, or the op itself."""
     if tf.executing_eagerly():
         return result
@@ -312,6 +333,8 @@ def _marked(result: Any, data: Sequence[tf.Tensor]) -> Any:
     if not isinstance(op, tf.Operation):
         op = op.op
     tags.mark(op, data)
+    if names is not None:
+        input_names.record(op, names)
     return result
 
 

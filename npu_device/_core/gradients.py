@@ -2,7 +2,8 @@
 
 The loss that is differentiated is the sum over the ranks of a group of their local losses. So each
 gradient is a collective too, in the group of the op itself: all ranks that ran the op must run the
-gradient. Gradients are never merged with other ops (fusion 0). Integer inputs have none.
+gradient. The gradients of ops that may be merged (fusion 2) may be merged too, under the same
+fusion_id; a gradient takes no part in the split strategy of fusion 1. Integer inputs have none.
 
 All of these can be differentiated again, since they are made of ops that have gradients.
 Source of the contract: those ops' definitions; the published adapter differentiates allreduce only.
@@ -11,25 +12,27 @@ Source of the contract: those ops' definitions; the published adapter differenti
 from __future__ import annotations
 
 import functools
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import block_layout, collectives, groups, tags
+from npu_device._core import block_layout, collectives, groups, input_names, op_arguments, tags
 
 
 @tf.RegisterGradient("HcomAllReduce")
+@input_names.unrecorded
 def all_reduce_gradient(op: Any, dy: Any) -> Optional[tf.Tensor]:
     """Each element's gradients, summed over the ranks, go to the inputs by their share in it."""
     x, y = op.inputs[0], op.outputs[0]
     if not _differentiable(x):
         return None
-    name, group = tags.gradient_name(op), _text(op, "group")
-    total = collectives.all_reduce(_dense(dy, y), "sum", group=group, name=name)
+    name, group = tags.gradient_name(op), _group(op)
+    total = collectives.all_reduce(_dense(dy, y), "sum", group=group, name=name, **_fusion(op))
     return _through_reduction(_text(op, "reduction"), x, lambda: y, total, group, name)
 
 
 @tf.RegisterGradient("HcomAllGather")
+@input_names.unrecorded
 def all_gather_gradient(op: Any, dy: Any) -> Optional[tf.Tensor]:
     """A rank's rows get the sum of what all ranks' losses want of them."""
     x, y = op.inputs[0], op.outputs[0]
@@ -39,19 +42,21 @@ def all_gather_gradient(op: Any, dy: Any) -> Optional[tf.Tensor]:
         _dense(dy, y),
         "sum",
         op.get_attr("rank_size"),
-        group=_text(op, "group"),
+        group=_group(op),
         name=tags.gradient_name(op),
+        **_fusion(op),
     )
 
 
 @tf.RegisterGradient("HcomReduceScatter")
+@input_names.unrecorded
 def reduce_scatter_gradient(op: Any, dy: Any) -> Optional[tf.Tensor]:
     """Every rank learns the gradients of all rows, and gets its inputs' share in each."""
     x, y = op.inputs[0], op.outputs[0]
     if not _differentiable(x):
         return None
-    name, group, size = tags.gradient_name(op), _text(op, "group"), op.get_attr("rank_size")
-    rows = collectives.all_gather(_dense(dy, y), size, group=group, name=name)
+    name, group, size = tags.gradient_name(op), _group(op), op.get_attr("rank_size")
+    rows = collectives.all_gather(_dense(dy, y), size, group=group, name=name, **_fusion(op))
 
     def reduced_rows() -> tf.Tensor:
         return collectives.all_gather(y, size, group=group, name=_suffixed(name, "reduced"))
@@ -60,31 +65,35 @@ def reduce_scatter_gradient(op: Any, dy: Any) -> Optional[tf.Tensor]:
 
 
 @tf.RegisterGradient("HcomBroadcast")
+@input_names.unrecorded
 def broadcast_gradient(op: Any, *dys: Any) -> List[Optional[tf.Tensor]]:
     """The root's input gets the sum of all ranks' gradients; other ranks' inputs play no part."""
-    name, group, root = tags.gradient_name(op), _text(op, "group"), op.get_attr("root_rank")
+    name, group, root = tags.gradient_name(op), _group(op), op.get_attr("root_rank")
     gradients: List[Optional[tf.Tensor]] = []
     for index, (x, y, dy) in enumerate(zip(op.inputs, op.outputs, dys)):
         if dy is None or not _differentiable(x):
             gradients.append(None)
             continue
         part = name if len(dys) == 1 else _suffixed(name, str(index))
-        total = collectives.reduce(_dense(dy, y), "sum", root, group=group, name=part)
+        total = collectives.reduce(
+            _dense(dy, y), "sum", root, group=group, name=part, **_fusion(op)
+        )
         gradients.append(_only_if(groups.rank_id(group) == root, total))
     return gradients
 
 
 @tf.RegisterGradient("HcomReduce")
+@input_names.unrecorded
 def reduce_gradient(op: Any, dy: Any) -> Optional[tf.Tensor]:
     """The root's gradient goes to all inputs; other ranks got their own input back."""
     x, y = op.inputs[0], op.outputs[0]
     if not _differentiable(x):
         return None
-    name, group, root = tags.gradient_name(op), _text(op, "group"), op.get_attr("root_rank")
+    name, group, root = tags.gradient_name(op), _group(op), op.get_attr("root_rank")
     own = _dense(dy, y)
 
     def from_root(value: tf.Tensor, part: Optional[str]) -> tf.Tensor:
-        return collectives.broadcast([value], root, fusion=0, group=group, name=part)[0]
+        return collectives.broadcast([value], root, group=group, name=part, **_fusion(op))[0]
 
     gradient = _through_reduction(
         _text(op, "reduction"),
@@ -98,6 +107,7 @@ def reduce_gradient(op: Any, dy: Any) -> Optional[tf.Tensor]:
 
 
 @tf.RegisterGradient("HcomAllToAllV")
+@input_names.unrecorded
 def all_to_all_v_gradient(op: Any, dy: Any) -> List[Optional[tf.Tensor]]:
     """Blocks travel back to where they came from.
 
@@ -117,7 +127,7 @@ def all_to_all_v_gradient(op: Any, dy: Any) -> List[Optional[tf.Tensor]]:
         block_layout.starts(recv_counts),
         send_counts,
         block_layout.starts(send_counts),
-        group=_text(op, "group"),
+        group=_group(op),
         name=tags.gradient_name(op),
     )
     _, sent_from = block_layout.packed_positions(send_counts, send_displacements)
@@ -126,6 +136,7 @@ def all_to_all_v_gradient(op: Any, dy: Any) -> List[Optional[tf.Tensor]]:
 
 
 @tf.RegisterGradient("HcomAllToAllVC")
+@input_names.unrecorded
 def all_to_all_v_c_gradient(op: Any, dy: Any) -> List[Optional[tf.Tensor]]:
     """Blocks travel back to where they came from; elements that were not sent get zero."""
     x, y = op.inputs[0], op.outputs[0]
@@ -135,8 +146,9 @@ def all_to_all_v_c_gradient(op: Any, dy: Any) -> List[Optional[tf.Tensor]]:
         _dense(dy, y),
         tf.transpose(op.inputs[1]),
         op.get_attr("rank"),
-        group=_text(op, "group"),
+        group=_group(op),
         name=tags.gradient_name(op),
+        **_fusion(op),
     )
     unsent = tf.size(x, out_type=tf.int64) - tf.size(returned, out_type=tf.int64)
     return [_shaped_like(tf.pad(returned, [[0, unsent]]), x), None]
@@ -240,6 +252,20 @@ def _shaped_like(flat: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
     shaped = tf.reshape(flat, tf.shape(x))
     shaped.set_shape(x.shape)
     return shaped
+
+
+def _fusion(op: Any) -> Dict[str, int]:
+    """Returns the arguments that let an op's gradient be merged where the op itself may be."""
+    fusion, fusion_id = op.get_attr("fusion"), op.get_attr("fusion_id")
+    # A GraphDef may hold any numbers; the op itself is refused when it runs.
+    if fusion != 2 or not 0 <= fusion_id <= op_arguments.MAX_FUSION_ID:
+        return {"fusion": 0}
+    return {"fusion": 2, "fusion_id": fusion_id}
+
+
+def _group(op: Any) -> str:
+    """Returns the group of one of our ops."""
+    return input_names.group_alone(_text(op, "group"))
 
 
 def _text(op: Any, attribute: str) -> str:

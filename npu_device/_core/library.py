@@ -50,14 +50,18 @@ def ops() -> Any:
             libraries were never built.
     """
     global _ops_module
+    if _ops_module is not None:  # asked by every eager call
+        return _ops_module
     with _lock:
         if _ops_module is None:
             module = _load_ops(os.path.join(_FOLDER, "_npu_ops.so"))
             # A graph may run the ops before anything else of ours is called: native code then
             # starts by itself, and needs to know whom to ask for the configuration.
-            from npu_device._core import runtime
+            from npu_device._core import fusion, runtime, session_options
 
             runtime.current().native()
+            native().set_fusion_hooks(fusion.settings, fusion.record)
+            native().set_session_options_hook(session_options.record)
             _ops_module = module
         return _ops_module
 

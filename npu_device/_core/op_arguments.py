@@ -31,32 +31,30 @@ FUSION_VALUES = {
 }
 
 _DATA_TYPES = (
-    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16".split()
-)
-_NOT_NUMBERS = ("string", "resource", "variant")
+    tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64,
+    tf.float16, tf.float32, tf.float64, tf.bfloat16,
+)  # fmt: skip
+# Sets: comparing dtypes one after the other takes longer than a small op.
+_DATA_TYPE_SET = frozenset(_DATA_TYPES)
+_NOT_NUMBERS = frozenset((tf.string, tf.resource, tf.variant))
 
 
 class Node(NamedTuple):
-    """An op that is about to be made, for error texts."""
+    """An op that is about to be made, for error texts.
+
+    Attributes:
+        op_type: the registered name, such as HcomAllReduce.
+        asked: the name asked for; the op's type if None. A graph makes it unique.
+    """
 
     op_type: str
-    name: str
+    asked: Optional[str] = None
 
     def __str__(self) -> str:
-        return f"{self.op_type} '{self.name}'"
-
-
-def node(op_type: str, name: Optional[str] = None) -> Node:
-    """Returns the op that would be made next.
-
-    Args:
-        op_type: the registered name, such as HcomAllReduce.
-        name: the name asked for; the op's type if None. A graph makes it unique.
-    """
-    name = name or op_type
-    if not tf.executing_eagerly():
-        name = tf.get_default_graph().unique_name(name, mark_as_used=False)
-    return Node(op_type, name)
+        name = self.asked or self.op_type
+        if not tf.executing_eagerly():
+            name = tf.get_default_graph().unique_name(name, mark_as_used=False)
+        return f"{self.op_type} '{name}'"
 
 
 def tensor(value: Any, at: Node, what: str, dtype: Any = None) -> tf.Tensor:
@@ -75,11 +73,8 @@ def tensor(value: Any, at: Node, what: str, dtype: Any = None) -> tf.Tensor:
     Raises:
         TypeError: there is no tensor of numbers in it.
     """
-    try:
-        converted = tf.convert_to_tensor(keras_variable(value), dtype=dtype)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{at}: {what} is no tensor of one dtype and shape: {error}") from error
-    if converted.dtype.base_dtype.name in _NOT_NUMBERS:
+    converted = _converted(value, at, what, dtype)
+    if converted.dtype.base_dtype in _NOT_NUMBERS:
         raise TypeError(
             f"{at}: {what} has dtype {converted.dtype.base_dtype.name}, which is not moved between "
             f"ranks. Pass numbers."
@@ -93,14 +88,24 @@ def data_tensor(value: Any, at: Node, what: str) -> tf.Tensor:
     Raises:
         TypeError: the dtype is another.
     """
-    converted = tensor(value, at, what)
-    name = converted.dtype.base_dtype.name
-    if name not in _DATA_TYPES:
+    converted = _converted(value, at, what)
+    dtype = converted.dtype.base_dtype
+    if dtype not in _DATA_TYPE_SET:
+        allowed = ", ".join(known.name for known in _DATA_TYPES)
         raise TypeError(
-            f"{at}: {what} has dtype {name}, allowed are {', '.join(_DATA_TYPES)}. "
-            f"Cast it with tf.cast."
+            f"{at}: {what} has dtype {dtype.name}, allowed are {allowed}. Cast it with tf.cast."
         )
     return converted
+
+
+def _converted(value: Any, at: Node, what: str, dtype: Any = None) -> tf.Tensor:
+    if isinstance(value, tf.Tensor) and dtype is None:
+        return value
+    try:
+        return tf.convert_to_tensor(keras_variable(value), dtype=dtype)
+    except (TypeError, ValueError) as error:
+        text = f"{at}: {what} is no tensor of one dtype and shape: {error}"
+        raise type(error)(text) from error
 
 
 def keras_variable(value: Any) -> Any:
@@ -155,6 +160,8 @@ def group(value: Any, at: Node) -> str:
     Raises:
         ValueError: it is not a str of 1 to 127 bytes.
     """
+    if value == groups.WORLD:
+        return groups.WORLD
     try:
         return groups.check_name(value)
     except ValueError as error:

@@ -12,7 +12,8 @@ What holds for all of them:
   ranks in that group.
 * All ranks of the group must make the call, with the same dtype, shape and attributes. A difference
   is an InvalidArgumentError on every rank, which names both sides. In a graph, calls belong
-  together by the names of their ops; eagerly by the order of calls.
+  together by the names of their ops; eagerly by the order of calls. Ranks that make unnamed ops in
+  different orders swap their tensors; NPU_BRIDGE_CHECK_NAMES=1 finds that (docs/name-check.md).
 * A wrong group, root, rank or size is an InvalidArgumentError when the op runs; a value that no
   group could make right is a ValueError or TypeError when it is made.
 * fusion: 0 never merges the op with others; 1 (allreduce only) merges by the group's split strategy

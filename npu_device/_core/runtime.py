@@ -53,6 +53,8 @@ class Runtime:
         self._lock = threading.RLock()
         self._described: tuple[ClusterDescription, dict[str, Any]] | None = None
         self._native: Any | None = None
+        # Kept on its own: an op may be made long before the rest is read.
+        self._checks_names: bool | None = None
 
     def description(self) -> ClusterDescription:
         """Returns what this rank knows of its job, reading it on the first call.
@@ -70,6 +72,18 @@ class Runtime:
         """
         description, settings = self._read()
         return description.to_native(settings)
+
+    def checks_names(self) -> bool:
+        """Whether ops made now carry the names of their inputs (NPU_BRIDGE_CHECK_NAMES).
+
+        Reads that variable, and no other, on the first call.
+
+        Raises:
+            ValueError: its value is not allowed.
+        """
+        if self._checks_names is None:
+            self._checks_names = bool(environment.value("NPU_BRIDGE_CHECK_NAMES", self._environ))
+        return self._checks_names
 
     def native(self) -> Any:
         """Returns the native module, loading it on the first call."""
@@ -115,6 +129,7 @@ class Runtime:
         self.split_strategies.forget_all()
         with self._lock:
             self._described = None
+        self._checks_names = None
 
     def rank(self) -> int:
         """Returns this process's world rank.

@@ -95,6 +95,16 @@ class SplitStrategies:
         """Returns the strategy of a group: by size if set, else by index, else the default."""
         return self._by_size.get(group) or self._by_index.get(group) or DEFAULT
 
+    def to_native(self) -> dict[str, dict[str, list[Any]]]:
+        """Returns the strategies by group, as the graph passes take them."""
+        return {
+            group: {
+                "last_indices": list(self.of(group).last_indices),
+                "percentages": list(self.of(group).percentages),
+            }
+            for group in {**self._by_index, **self._by_size}
+        }
+
     def forget(self, group: str) -> None:
         """Drops the strategies of a group that is destroyed."""
         self._by_index.pop(group, None)

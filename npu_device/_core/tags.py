@@ -1,4 +1,4 @@
-"""Private attributes of ops in a graph: the tag that pairs an op with its peers, and its shape.
+"""Private attributes of ops in a graph: the tag that pairs an op with its peers, and others.
 
 `_npu_tag` is the op's name in its own graph, after the Python names of the functions that this
 graph is in. Names of nodes at run time would not do: lowering puts counters into them, and
@@ -8,6 +8,8 @@ has made so far, so that they differ between ranks which built the same model.
 
 `_npu_static_shape` is the static shape of each data input, as seen here: when ops are merged the
 graph knows less (a fed placeholder has no shape by then).
+
+`_npu_absent_entries` is, for an op that reduces an entry of a list, which entries are None here.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from tensorflow.python.ops import control_flow_util_v2
 
 TAG_ATTRIBUTE = "_npu_tag"
 SHAPE_ATTRIBUTE = "_npu_static_shape"
+ABSENT_ENTRIES_ATTRIBUTE = "_npu_absent_entries"
 
 _CONTROL_FLOW_GRAPHS = (
     control_flow_util_v2.CondBranchFuncGraph,
@@ -45,6 +48,19 @@ def mark(op: tf.Operation, data: Sequence[tf.Tensor]) -> None:
     set_attribute(op, TAG_ATTRIBUTE, tf.AttrValue(s=tag(op).encode("utf-8")))
     shapes = tf.AttrValue.ListValue(shape=[t.shape.as_proto() for t in data])
     set_attribute(op, SHAPE_ATTRIBUTE, tf.AttrValue(list=shapes))
+
+
+def mark_absent_entries(result: tf.Tensor, absent: Sequence[int]) -> None:
+    """Records with an op which entries are None in the list of which it reduces one.
+
+    Args:
+        result: what the op gives. An eager op records nothing.
+        absent: their positions.
+    """
+    op = graph_op(result) if absent else None
+    if op is not None:
+        entries = tf.AttrValue.ListValue(i=absent)
+        set_attribute(op, ABSENT_ENTRIES_ATTRIBUTE, tf.AttrValue(list=entries))
 
 
 def set_attribute(op: tf.Operation, name: str, value: tf.AttrValue) -> None:

@@ -137,11 +137,87 @@ TEST(CommMismatch, TensorLists) {
                         "for tensor 1 of 3"));
 }
 
+Ask WithNames(const std::vector<std::string>& names) {
+  Ask ask = Edited(Collective::kBroadcast, [names](CollectiveRequest* request) {
+    for (std::size_t i = 0; i < names.size(); ++i) request->tensors[i].name = names[i];
+  });
+  ask.shapes.assign(names.size(), {4});
+  return ask;
+}
+
+// P06: ops of equal names and shapes, and tensors that a rank passes in another order.
+TEST(CommMismatch, NamesOfTensors) {
+  EXPECT_EQ(Mismatch({WithNames({"a:0"}), WithNames({"b:0"}), WithNames({"a:0"})}),
+            "HcomBroadcast 'op' in group hccl_world_group: rank 1 passed tensor 'b:0', ranks 0,2 "
+            "passed tensor 'a:0'. NPU_BRIDGE_CHECK_NAMES=1 asks for tensors of the same names on "
+            "all ranks: create the ops, and list their tensors, in the same order on every rank, "
+            "or give each op a name of its own (tf.name_scope).");
+  EXPECT_THAT(Mismatch({WithNames({"a:0", "b:0", "c:0"}), WithNames({"a:0", "c:0", "b:0"})}),
+              HasSubstr("rank 0 passed tensor 'b:0' for tensor 1 of 3, rank 1 passed tensor 'c:0' "
+                        "for tensor 1 of 3."));
+}
+
+TEST(CommMismatch, RanksWithoutNamesOfTensorsAreNotCompared) {
+  EXPECT_THAT(Mismatch({WithNames({"a:0"}), WithNames({""}), WithNames({"b:0"})}),
+              AllOf(HasSubstr("rank 0 passed tensor 'a:0'"),
+                    HasSubstr("rank 1 passed a tensor of unknown name"),
+                    HasSubstr("rank 2 passed tensor 'b:0'")));
+  Job job(3);
+  job.Start();
+  const auto expect_ok = [&job](const std::vector<std::vector<std::string>>& names) {
+    std::vector<std::shared_ptr<Pending>> pending;
+    for (std::int32_t rank : {0, 1, 2}) {
+      pending.push_back(job.Submit(rank, WithNames(names[static_cast<std::size_t>(rank)])));
+    }
+    Job::ExpectOk(pending);
+  };
+  expect_ok({{"a:0", "b:0"}, {"a:0", "b:0"}, {"a:0", "b:0"}});
+  expect_ok({{"", ""}, {"a:0", "b:0"}, {"a:0", ""}});
+  expect_ok({{"a:0", ""}, {"", "b:0"}, {"", ""}});
+  EXPECT_EQ(job.Counter(0, "descriptor_bytes_in_use"), 0);
+}
+
+TEST(CommMismatch, OtherDifferencesAreToldBeforeNames) {
+  Ask other = WithNames({"b:0"});
+  other.shapes = {{2, 2}};
+  EXPECT_THAT(Mismatch({WithNames({"a:0"}), other}),
+              AllOf(HasSubstr("the same shape."), Not(HasSubstr("a:0"))));
+}
+
+TEST(CommMismatch, TheTwoEndsOfAMessageHaveTheirOwnNames) {
+  Job job(2);
+  job.Start();
+  const auto end = [](Collective collective, std::int32_t peer, const char* name) {
+    return Edited(collective, [peer, name](CollectiveRequest* request) {
+      request->peer_rank = peer;
+      request->tensors[0].name = name;
+    });
+  };
+  Job::ExpectOk({job.Submit(0, end(Collective::kSend, 1, "given:0")),
+                 job.Submit(1, end(Collective::kReceive, 0, "taken:0"))});
+}
+
+// P11: no entry is paired with another, and none waits for one that is not there.
+TEST(CommMismatch, EntriesOfAListThatAreAbsent) {
+  const auto without = [](std::vector<std::int64_t> entries) {
+    return Edited(Collective::kAllReduce,
+                  [entries](CollectiveRequest* request) { request->absent_entries = entries; });
+  };
+  EXPECT_EQ(Mismatch({without({}), without({1}), without({})}),
+            "HcomAllReduce 'op' in group hccl_world_group: rank 1 passed an entry of a list in "
+            "which entry 1 is None, ranks 0,2 passed an entry of a list without None. All ranks "
+            "must pass None at the same positions: replace None by tf.zeros_like of the "
+            "variable.");
+  EXPECT_THAT(Mismatch({without({1}), without({1, 3})}), HasSubstr("entries 1,3 are None"));
+  Job job(2);
+  Job::ExpectOk(job.SubmitOnAll(without({0, 2})));
+}
+
 TEST(CommMismatch, Matrices) {
   const auto matrix = [](std::vector<std::int64_t> counts) {
     return Edited(Collective::kAllToAllVC, [counts](CollectiveRequest* request) {
       request->count_matrices = {counts};
-      request->count_matrix_shape = {2, 2};
+      request->count_matrix_shapes = {{2, 2}};
     });
   };
   EXPECT_THAT(Mismatch({matrix({1, 2, 1, 1}), matrix({1, 1, 1, 1})}),
@@ -263,7 +339,9 @@ TEST(CommFingerprint, DamagedBytesAreRefused) {
   CollectiveTensor tensor;
   tensor.type = DataType::kFloat32;
   tensor.shape = {2, 3};
+  tensor.name = "kernel:0";
   request.tensors = {tensor};
+  request.absent_entries = {3};
   request.count_matrices = {{1, 2, 3, 4}};
   const std::string agreement = comm::EncodeAgreement(request);
   const std::string own = comm::EncodeOwn(request);
@@ -271,6 +349,8 @@ TEST(CommFingerprint, DamagedBytesAreRefused) {
   ASSERT_TRUE(comm::Decode(agreement, own, &read));
   EXPECT_EQ(read.tag, "tag");
   EXPECT_EQ(read.count_matrices, request.count_matrices);
+  EXPECT_EQ(read.tensors[0].name, "kernel:0");
+  EXPECT_EQ(read.absent_entries, request.absent_entries);
   EXPECT_EQ(read.Describe(), "HcomAllToAllVC 'node' float32 [2,3]");
   for (std::size_t cut = 0; cut < agreement.size(); ++cut) {
     EXPECT_FALSE(comm::Decode(agreement.substr(0, cut), own, &read));

@@ -24,7 +24,7 @@ void AllToAll(CollectiveRequest* request) {
 
 void Matrix(CollectiveRequest* request) {
   request->count_matrices.assign(request->tensors.size(), {1, 1, 1, 1});
-  request->count_matrix_shape = {2, 2};
+  request->count_matrix_shapes = {{2, 2}};
 }
 
 struct Case {
@@ -125,7 +125,7 @@ std::vector<Case> Cases() {
        [](Request* r) { r->receive_displacements[0] = kMost; }, "does not fit 64 bits"},
       {"ReceiveBytesOverflow", Collective::kAllToAllV,
        [](Request* r) { r->receive_displacements[0] = kMost / 4; }, "does not fit 64 bits"},
-      {"MatrixShape", Collective::kAllToAllVC, [](Request* r) { r->count_matrix_shape = {4}; },
+      {"MatrixShape", Collective::kAllToAllVC, [](Request* r) { r->count_matrix_shapes = {{4}}; },
        "send_count_matrix of shape [4], but group hccl_world_group has 2 ranks: it must be [2,2]"},
       {"MatrixSize", Collective::kAllToAllVC, [](Request* r) { r->count_matrices[0].pop_back(); },
        "send_count_matrix with 3 elements"},

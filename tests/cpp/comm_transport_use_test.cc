@@ -43,7 +43,7 @@ TEST_F(CommTransport, NoneThatServesTheOp) {
   ask.collective = Collective::kAllToAllVC;
   ask.edit = [](CollectiveRequest* request) {
     request->count_matrices = {{1, 1, 1, 1}};
-    request->count_matrix_shape = {2, 2};
+    request->count_matrix_shapes = {{2, 2}};
   };
   const auto pending = job.SubmitOnAll(ask);
   for (const auto& one : pending) {

@@ -29,3 +29,8 @@ def graph(body):
 def eager(body):
     """A script that runs ops as it meets them, and may use tf.function."""
     return _COMMON + "tf.enable_eager_execution()\n" + _RANK + textwrap.dedent(body)
+
+
+def body(text):
+    """More lines of a script."""
+    return textwrap.dedent(text)

@@ -124,7 +124,10 @@ def test_an_entry_that_is_none_on_one_rank():
             try:
                 npu.distribute.all_reduce(g)
             except ValueError as error:
-                assert "entries [1]" in str(error) and "None" in str(error), error
+                text = ("all_reduce in group hccl_world_group: of the list of 3, entry 1 is None on "
+                        "rank 1 only. All ranks must pass None at the same positions: replace None "
+                        "by tf.zeros_like of the variable.")
+                assert str(error) == text, error
             else:
                 raise SystemExit("it went unnoticed")
         assert float(npu.distribute.all_reduce(tf.constant(4.0))) == 4.0
@@ -133,23 +136,79 @@ def test_an_entry_that_is_none_on_one_rank():
     run_ranks(2, script, limit=180).expect_success()
 
 
-def test_an_entry_that_is_none_on_one_rank_in_a_function():
-    """In a graph the entry's position is in the name, so that no other is taken for it."""
+def test_entries_that_are_none_on_some_ranks_are_named():
+    """Variables have names; in a group both sides of its ranks are world ranks."""
     script = scripts.eager(
         """
         import npu_device as npu
+        create_group("turned", 3, [2, 0, 1])
+        variables = [tf.Variable([1.0], name="v%d" % i) for i in range(30)]
+        variables[0] = tf.constant([1.0])
+        lost = {0: (0,), 1: (0, 4), 2: (5,) + tuple(range(10, 29))}[rank]
+        for i in lost:
+            variables[i] = None
+        try:
+            npu.distribute.all_reduce(variables, group="turned")
+        except ValueError as error:
+            say(error)
+            parts = ["entry 0 is None on world ranks 0-1 only", "entry 4 ('v4:0') is None on world rank 1 only",
+                     "entry 5 ('v5:0') is None on world rank 2 only",
+                     "entry 14 ('v14:0') is None on world rank 2 only", "and so are 14 more"]
+            assert all(part in str(error) for part in parts), error
+            assert "v15" not in str(error)
+        else:
+            raise SystemExit("it went unnoticed")
+        """
+    )
+    job = run_ranks(3, script, limit=180)
+    job.expect_success()
+    assert job.stdout[0] == job.stdout[1] == job.stdout[2]
+
+
+@MODES
+def test_entries_that_are_none_on_all_ranks_pass(mode):
+    script = mode(
+        BEGINNING
+        + """
+slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([rank]), tf.constant([4, 2]))
+found = npu.distribute.all_reduce([None, tf.constant(2.0 + rank), None, slices], "sum")
+assert found[0] is None and found[2] is None
+assert [v.tolist() for v in value_of([found[1], found[3].values])] == [5, [[1, 1], [1, 1]]]
+"""
+    )
+    run_ranks(2, script, limit=180).expect_success()
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("fetched", [0, 2])
+def test_an_entry_that_is_none_on_one_rank_in_a_function(kind, fetched):
+    """In a graph every op of the list tells, and none waits for an op that the other rank lacks."""
+    script = scripts.eager(
+        """
+        import npu_device as npu
+        kind, fetched = %r, %d
 
         @tf.function
         def step():
-            g = [tf.constant([float(i)]) for i in range(3)]
+            g = [tf.constant([[float(i)]]) for i in range(3)]
+            if kind == "sparse":
+                g = [tf.IndexedSlices(t, tf.constant([0]), tf.constant([4, 1])) for t in g]
             if rank == 1:
                 g[1] = None
-            return npu.distribute.all_reduce(g, fusion=0)[2]
+            result = npu.distribute.all_reduce(g, fusion=0)[fetched]
+            return result.values if kind == "sparse" else result
 
         step()
         """
+        % (kind, fetched)
     )
-    limits = {"HCCL_EXEC_TIMEOUT": "15", "NPU_BRIDGE_MISMATCH_TIMEOUT": "3"}
-    job = run_ranks(2, script, limit=180, environment=limits)
+    # No deadline is near: the difference itself is what ends both.
+    job = run_ranks(2, script, limit=180, environment={"NPU_BRIDGE_MISMATCH_TIMEOUT": "600"})
     for rank in range(2):
-        job.expect_error(rank, "HcomAllReduce_1")
+        job.expect_exception(rank, "InvalidArgumentError")
+        job.expect_error(
+            rank,
+            "in group hccl_world_group: rank 0 passed an entry of a list without None, rank 1 passed "
+            "an entry of a list in which entry 1 is None. All ranks must pass None at the same "
+            "positions",
+        )

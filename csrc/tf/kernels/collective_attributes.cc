@@ -1,7 +1,9 @@
 #include "csrc/tf/kernels/collective_attributes.h"
 
+#include <cstddef>
 #include <limits>
 
+#include "csrc/tf/attributes.h"
 #include "csrc/tf/compat.h"
 
 namespace npu_bridge {
@@ -67,6 +69,32 @@ Status CheckFusion(Collective collective, std::int64_t fusion, std::int64_t fusi
                          (may_split ? "0, 1 or 2." : "0 or 2."));
 }
 
+// Takes the names that follow an eager op's group off it.
+void SplitEagerNames(std::string* group, std::vector<std::string>* names) {
+  const std::size_t mark = group->find(kEagerNamesMark);
+  if (mark == std::string::npos) return;
+  std::size_t begin = group->find(kEagerNamesSeparator, mark + 1);
+  while (begin != std::string::npos) {
+    const std::size_t end = group->find(kEagerNamesSeparator, begin + 1);
+    names->push_back(group->substr(begin + 1, end == std::string::npos ? end : end - begin - 1));
+    begin = end;
+  }
+  group->resize(mark);
+}
+
+// Attributes of ours that a graph may hold, whoever made it: one of another type is none.
+void ReadPrivateAttributes(OpKernelConstruction* construction, CollectiveAttributes* attributes) {
+  if (construction->HasAttr(kInputNamesAttribute) &&
+      !construction->GetAttr(kInputNamesAttribute, &attributes->input_names).ok()) {
+    attributes->input_names.clear();
+  }
+  std::vector<TfInt64> absent;
+  if (construction->HasAttr(kAbsentEntriesAttribute) &&
+      construction->GetAttr(kAbsentEntriesAttribute, &absent).ok()) {
+    attributes->absent_entries.assign(absent.begin(), absent.end());
+  }
+}
+
 // Keeps the first error, so that all attributes are read whatever one of them holds.
 void Keep(const Status& status, Status* first) {
   if (first->ok()) *first = status;
@@ -80,6 +108,8 @@ Status ReadCollectiveAttributes(OpKernelConstruction* construction, Collective c
   if (construction->HasAttr("group")) {
     Keep(FromTf(construction->GetAttr("group", &attributes->group)), &first);
   }
+  ReadPrivateAttributes(construction, attributes);
+  SplitEagerNames(&attributes->group, &attributes->input_names);
   Keep(ReadReduction(construction, &attributes->reduction), &first);
   Keep(ReadInteger(construction, "fusion", &attributes->fusion), &first);
   Keep(ReadInteger(construction, "fusion_id", &attributes->fusion_id), &first);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "csrc/common/collective.h"
 #include "csrc/common/status.h"
@@ -23,6 +24,8 @@ struct CollectiveAttributes {
   std::int64_t rank_size = -1;
   std::int64_t rank = -1;
   tensorflow::PartialTensorShape shape;
+  std::vector<std::string> input_names;  // of the data inputs; empty where they are not compared
+  std::vector<std::int64_t> absent_entries;
 };
 
 // Reads those that the op has. The status says what no request could be made of; it is not for the

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "csrc/common/collective_request.h"
 #include "csrc/common/step_counter.h"
@@ -29,6 +30,8 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   CollectiveAttributes attributes_;
   Status attribute_error_;
   std::string tag_;
+  std::vector<FusedMember> members_;
+  std::string name_;  // for people
   bool is_eager_ = false;
   StepCounter* counter_ = nullptr;  // of the process, never null
 };

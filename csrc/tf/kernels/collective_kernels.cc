@@ -17,6 +17,13 @@ NPU_BRIDGE_REGISTER_COLLECTIVE("HcomReceive", kReceive, BuildReceive);
 NPU_BRIDGE_REGISTER_COLLECTIVE("HcomAllToAllV", kAllToAllV, BuildAllToAllV);
 NPU_BRIDGE_REGISTER_COLLECTIVE("HcomAllToAllVC", kAllToAllVC, BuildAllToAllVC);
 
+// What the fusion pass makes of several; a merged broadcast is an HcomBroadcast.
+NPU_BRIDGE_REGISTER_COLLECTIVE("_HcomFusedAllReduce", kAllReduce, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("_HcomFusedAllGather", kAllGather, BuildAllGather);
+NPU_BRIDGE_REGISTER_COLLECTIVE("_HcomFusedReduce", kReduce, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("_HcomFusedReduceScatter", kReduceScatter, BuildFromInputs);
+NPU_BRIDGE_REGISTER_COLLECTIVE("_HcomFusedAllToAllVC", kAllToAllVC, BuildAllToAllVC);
+
 #undef NPU_BRIDGE_REGISTER_COLLECTIVE
 
 }  // namespace npu_bridge

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "csrc/tf/compat.h"
-#include "csrc/tf/kernels/data_types.h"
+#include "csrc/tf/data_types.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace npu_bridge {
@@ -81,15 +81,16 @@ Status BuildAllGather(const CollectiveAttributes& attributes, OpKernelContext* c
                       CollectiveRequest* request) {
   const Status status = BuildFromInputs(attributes, context, request);
   if (!status.ok()) return status;
-  // In the order in which TensorFlow multiplies, which aborts on a product that it cannot hold,
-  // also where a later dimension is 0.
-  std::int64_t total = std::max<std::int64_t>(attributes.rank_size, 0);
-  for (std::int64_t size : request->tensors[0].shape) {
-    if (!Multiply(total, size, &total)) {
-      return InvalidArgument("the result would have more than 2^63 elements: rank_size " +
-                             std::to_string(attributes.rank_size) + " times " +
-                             DescribeTensor(request->tensors[0].type, request->tensors[0].shape) +
-                             ".");
+  for (const CollectiveTensor& tensor : request->tensors) {
+    // In the order in which TensorFlow multiplies, which aborts on a product that it cannot hold,
+    // also where a later dimension is 0.
+    std::int64_t total = std::max<std::int64_t>(attributes.rank_size, 0);
+    for (std::int64_t size : tensor.shape) {
+      if (!Multiply(total, size, &total)) {
+        return InvalidArgument("the result would have more than 2^63 elements: rank_size " +
+                               std::to_string(attributes.rank_size) + " times " +
+                               DescribeTensor(tensor.type, tensor.shape) + ".");
+      }
     }
   }
   return Status();
@@ -135,11 +136,17 @@ Status BuildAllToAllV(const CollectiveAttributes&, OpKernelContext* context,
 
 Status BuildAllToAllVC(const CollectiveAttributes&, OpKernelContext* context,
                        CollectiveRequest* request) {
-  const Status status = AddInput(context->input(0), 0, request);
-  const Tensor& matrix = context->input(1);
-  request->count_matrix_shape = Dimensions(matrix.shape());
-  request->count_matrices.push_back(Values(matrix));
-  return status;
+  // The data of all members, then their matrices.
+  const int members = context->num_inputs() / 2;
+  Status first;
+  for (int i = 0; i < members; ++i) {
+    const Status status = AddInput(context->input(i), i, request);
+    if (first.ok()) first = status;
+    const Tensor& matrix = context->input(members + i);
+    request->count_matrix_shapes.push_back(Dimensions(matrix.shape()));
+    request->count_matrices.push_back(Values(matrix));
+  }
+  return first;
 }
 
 Status ResultShape(const CollectiveRequest& request, std::size_t tensor, std::int64_t count,

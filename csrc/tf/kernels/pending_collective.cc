@@ -54,7 +54,7 @@ void PendingCollective::Start(OpKernelContext* context,
     }
   }
   const RequestId id = ProcessWorld().Submit(
-      request, [pending](const Status& status, std::vector<CollectiveResult> results) {
+      std::move(request), [pending](const Status& status, std::vector<CollectiveResult> results) {
         pending->Finish(status, std::move(results));
       });
   pending->SetId(id);

@@ -21,16 +21,19 @@ TfStatus Refuse(const std::string& message) {
   return MakeTfStatus(StatusCode::kInvalidArgument, message);
 }
 
-// The attribute rank_size, and input 0 once it is known to have a dimension 0.
-TfStatus PartitionedInput(InferenceContext* c, const char* how, TfInt64* rank_size,
-                          ShapeHandle* input) {
+TfStatus RankSize(InferenceContext* c, TfInt64* rank_size) {
   TF_RETURN_IF_ERROR(c->GetAttr("rank_size", rank_size));
   if (*rank_size < 1 || *rank_size > kMaxRankSize) {
     return Refuse("rank_size is " + std::to_string(*rank_size) +
                   ", it must be the number of ranks in the group, 1 to " +
                   std::to_string(kMaxRankSize) + ".");
   }
-  *input = c->input(0);
+  return TfOk();
+}
+
+// An input that is known to have a dimension 0.
+TfStatus PartitionedInput(InferenceContext* c, int index, const char* how, ShapeHandle* input) {
+  *input = c->input(index);
   if (c->RankKnown(*input) && c->Rank(*input) < 1) {
     return Refuse(std::string("the input is a scalar, but ranks' parts are ") + how +
                   " along dimension 0. Give it one, for instance with tf.reshape(x, [1]).");
@@ -90,19 +93,11 @@ bool ColumnSum(InferenceContext* c, TfInt64 rank, std::int64_t* length) {
   return true;
 }
 
-}  // namespace
-
-TfStatus SameShapes(InferenceContext* c) {
-  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(i));
-  return TfOk();
-}
-
-TfStatus AllGatherShape(InferenceContext* c) {
-  TfInt64 rank_size = 0;
+TfStatus GatheredShape(InferenceContext* c, int index, TfInt64 rank_size) {
   ShapeHandle input;
-  TF_RETURN_IF_ERROR(PartitionedInput(c, "put together", &rank_size, &input));
+  TF_RETURN_IF_ERROR(PartitionedInput(c, index, "put together", &input));
   if (!c->RankKnown(input)) {
-    c->set_output(0, c->UnknownShape());
+    c->set_output(index, c->UnknownShape());
     return TfOk();
   }
   const DimensionHandle part = c->Dim(input, 0);
@@ -116,16 +111,15 @@ TfStatus AllGatherShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->Multiply(part, rank_size, &total));
   ShapeHandle output;
   TF_RETURN_IF_ERROR(c->ReplaceDim(input, 0, total, &output));
-  c->set_output(0, output);
+  c->set_output(index, output);
   return TfOk();
 }
 
-TfStatus ReduceScatterShape(InferenceContext* c) {
-  TfInt64 rank_size = 0;
+TfStatus ScatteredShape(InferenceContext* c, int index, TfInt64 rank_size) {
   ShapeHandle input;
-  TF_RETURN_IF_ERROR(PartitionedInput(c, "cut", &rank_size, &input));
+  TF_RETURN_IF_ERROR(PartitionedInput(c, index, "cut", &input));
   if (!c->RankKnown(input)) {
-    c->set_output(0, c->UnknownShape());
+    c->set_output(index, c->UnknownShape());
     return TfOk();
   }
   const DimensionHandle all = c->Dim(input, 0);
@@ -140,7 +134,28 @@ TfStatus ReduceScatterShape(InferenceContext* c) {
   }
   ShapeHandle output;
   TF_RETURN_IF_ERROR(c->ReplaceDim(input, 0, part, &output));
-  c->set_output(0, output);
+  c->set_output(index, output);
+  return TfOk();
+}
+
+}  // namespace
+
+TfStatus SameShapes(InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(i));
+  return TfOk();
+}
+
+TfStatus AllGatherShape(InferenceContext* c) {
+  TfInt64 rank_size = 0;
+  TF_RETURN_IF_ERROR(RankSize(c, &rank_size));
+  for (int i = 0; i < c->num_outputs(); ++i) TF_RETURN_IF_ERROR(GatheredShape(c, i, rank_size));
+  return TfOk();
+}
+
+TfStatus ReduceScatterShape(InferenceContext* c) {
+  TfInt64 rank_size = 0;
+  TF_RETURN_IF_ERROR(RankSize(c, &rank_size));
+  for (int i = 0; i < c->num_outputs(); ++i) TF_RETURN_IF_ERROR(ScatteredShape(c, i, rank_size));
   return TfOk();
 }
 

@@ -15,7 +15,7 @@ constexpr TfInt64 kMaxRankSize = 32768;
 // Output i has the shape of input i.
 TfStatus SameShapes(tensorflow::shape_inference::InferenceContext* c);
 
-// Dimension 0 times, or divided by, the attribute rank_size.
+// Dimension 0 of each input times, or divided by, the attribute rank_size.
 TfStatus AllGatherShape(tensorflow::shape_inference::InferenceContext* c);
 TfStatus ReduceScatterShape(tensorflow::shape_inference::InferenceContext* c);
 

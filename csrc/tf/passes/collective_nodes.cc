@@ -93,6 +93,10 @@ bool IsCountedCollective(const std::string& op) {
           Collective::kAllToAllVC}) {
       made->insert(CollectiveName(collective));
     }
+    for (const char* fused : {"_HcomFusedAllReduce", "_HcomFusedAllGather", "_HcomFusedReduce",
+                              "_HcomFusedReduceScatter", "_HcomFusedAllToAllVC"}) {
+      made->insert(fused);
+    }
     return made;
   }();
   return names->count(op) > 0;

@@ -1,6 +1,6 @@
 // TensorFlow's element types as transports know them.
-#ifndef NPU_BRIDGE_CSRC_TF_KERNELS_DATA_TYPES_H_
-#define NPU_BRIDGE_CSRC_TF_KERNELS_DATA_TYPES_H_
+#ifndef NPU_BRIDGE_CSRC_TF_DATA_TYPES_H_
+#define NPU_BRIDGE_CSRC_TF_DATA_TYPES_H_
 
 #include "csrc/common/data_type.h"
 #include "tensorflow/core/framework/types.h"
@@ -14,4 +14,4 @@ DataType FromTfDataType(tensorflow::DataType type);
 
 }  // namespace npu_bridge
 
-#endif  // NPU_BRIDGE_CSRC_TF_KERNELS_DATA_TYPES_H_
+#endif  // NPU_BRIDGE_CSRC_TF_DATA_TYPES_H_

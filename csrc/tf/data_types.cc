@@ -1,4 +1,4 @@
-#include "csrc/tf/kernels/data_types.h"
+#include "csrc/tf/data_types.h"
 
 namespace npu_bridge {
 
