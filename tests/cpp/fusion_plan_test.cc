@@ -399,6 +399,20 @@ TEST(FusionPlan, GraphOrderIsTopologicalThenByName) {
   EXPECT_THAT(drawing.Plan(), ElementsAre(ElementsAre("op_2", "op_9", "op_10", "op_1")));
 }
 
+// Ranks may differ in the nodes between collectives; in what depends on what they do not.
+TEST(FusionPlan, NodesWithoutANameDoNotOrder) {
+  for (const bool has_more : {false, true}) {
+    Drawing drawing;
+    drawing.Ops({"op_3", "op_1", "op_2"});
+    drawing.Node("");
+    if (has_more) {
+      drawing.graph.names.resize(6);
+      drawing.graph.edges = {{4, 1, false}, {5, 4, false}, {3, 5, false}};
+    }
+    EXPECT_THAT(drawing.Plan(), ElementsAre(ElementsAre("op_1", "op_2", "op_3")));
+  }
+}
+
 TEST(FusionPlan, ACycleIsAnError) {
   Drawing drawing;
   drawing.Ops({"a", "b"});

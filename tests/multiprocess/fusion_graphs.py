@@ -29,7 +29,11 @@ def graphs(draw):
     for place in range(draw(st.integers(4, 24))):
         earlier = st.integers(0, place - 1)
         inputs = [draw(earlier)] if place else []
-        kind = draw(st.sampled_from([*KINDS, *KINDS, "add", "cast", "cond"])) if place else "input"
+        kind = (
+            draw(st.sampled_from([*KINDS, *KINDS, "add", "scale", "cast", "cond"]))
+            if place
+            else "input"
+        )
         if kind == "add":
             inputs.append(draw(earlier))
         control = draw(st.lists(earlier, max_size=2, unique=True)) if place else []
@@ -72,6 +76,10 @@ class Builder:
         with tf.name_scope(name):
             if kind == "add":
                 return tf.cast(x, tf.int32) + tf.cast(inputs[1], tf.int32)
+            if kind == "scale":
+                # Where this rank's factor equals another constant, TensorFlow makes one of them.
+                factor = self.rank + 1 if node["root"] else 2
+                return x * tf.constant(factor, x.dtype)
             if kind == "cast":
                 return tf.cast(x, tf.float32 if x.dtype == tf.int32 else tf.int32)
             if kind == "cond":

@@ -37,7 +37,9 @@ struct FusionGraph {
     bool is_control = false;
   };
 
-  // One a node, equal on all ranks as far as can be. Smaller names go first in graph order.
+  // One a node, smaller ones go first in graph order. Empty for all but collectives: TensorFlow's
+  // rewrites name other nodes by their values (equal constants become one), which may differ
+  // between ranks; what a collective depends on is the program's.
   std::vector<std::string> names;
   std::vector<Edge> edges;  // without those that close loops
   std::vector<FusionCollective> collectives;

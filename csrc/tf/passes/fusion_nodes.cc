@@ -80,10 +80,10 @@ FusionCollective Describe(const Node& node) {
   return one;
 }
 
-// What orders the node in its graph, on every rank alike: names that lowering has put counters of
-// this rank's graph into are compared without them first.
+// What orders a collective in its graph, on every rank alike: names that lowering has put counters
+// of this rank's graph into are compared without them first.
 std::string OrderName(const Node& node) {
-  const bool has_tag = IsFusionCollective(node) && IsCountedCollective(node.type_string());
+  const bool has_tag = IsCountedCollective(node.type_string());
   const std::string name =
       has_tag ? TagOf(node.def()).tag : StripLoweringCounters(std::string(node.name()));
   return name + '\x01' + node.name();
@@ -102,8 +102,9 @@ TfStatus ReadFusionNodes(const tensorflow::Graph& graph, FusionNodes* nodes) {
   std::vector<std::size_t> places(static_cast<std::size_t>(graph.num_node_ids()));
   for (Node* node : graph.op_nodes()) {
     places[static_cast<std::size_t>(node->id())] = nodes->graph.names.size();
-    nodes->graph.names.push_back(OrderName(*node));
+    nodes->graph.names.emplace_back();
     if (!IsFusionCollective(*node)) continue;
+    nodes->graph.names.back() = OrderName(*node);
     FusionCollective one = Describe(*node);
     one.node = nodes->graph.names.size() - 1;
     one.context = contexts.ContextOf(*node);
