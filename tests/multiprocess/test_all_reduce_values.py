@@ -7,6 +7,8 @@ import pytest
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
+pytestmark = pytest.mark.core
+
 # Calls all_reduce in the way that the mode has, and gives NumPy values.
 BEGINNING = """
 import npu_device as npu

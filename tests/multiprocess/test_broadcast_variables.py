@@ -7,6 +7,8 @@ import pytest
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
+pytestmark = pytest.mark.core
+
 KINDS = ["False", "True"]  # use_resource
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
+pytestmark = pytest.mark.core
+
 RANK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gradient_ranks.py")
 
 

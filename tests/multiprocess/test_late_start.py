@@ -32,7 +32,7 @@ def test_a_rank_that_comes_130_seconds_late():
     hasty.expect_exception(
         0, "DeadlineExceededError", r"rank 0 waited 12\d s in vain for rank 1 of 2"
     )
-    hasty.expect_error(0, "If they need longer, raise HCCL_CONNECT_TIMEOUT (now 120 s)")
+    hasty.expect_error(0, "If they need longer, raise HCCL_CONNECT_TIMEOUT.")
     for job in (patient, hasty):
         # Only the lowest rank that is there speaks.
         assert "has waited" not in job.outputs[1]

@@ -7,6 +7,8 @@ import pytest
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
 
+pytestmark = pytest.mark.core
+
 
 def run(ranks, body):
     """Runs `body`, which must fail on all ranks, and returns the job."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.harness import run_ranks
 from tests.multiprocess import scripts
+
+pytestmark = pytest.mark.core
 
 # Small enough that a test which waits for a limit stays short; the rules do not depend on them.
 SHORT_LIMITS = {"HCCL_EXEC_TIMEOUT": "20", "NPU_BRIDGE_MISMATCH_TIMEOUT": "3"}

@@ -39,9 +39,10 @@ void AfterForkInChild() {
   for (const int descriptor : registry.descriptors) ::close(descriptor);
   registry.descriptors.clear();
   for (const auto& mapping : registry.mappings) {
+    void* const mapped = ::mmap(mapping.first, mapping.second, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     // A child has nobody to tell of a failure, and its calls raise before they look there.
-    static_cast<void>(::mmap(mapping.first, mapping.second, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+    if (mapped == MAP_FAILED) continue;
   }
   registry.mappings.clear();
   registry.mutex.unlock();

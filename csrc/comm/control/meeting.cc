@@ -292,10 +292,8 @@ class Meeting {
     }
     text +=
         " See whether the missing ranks have started on this host, as the same user and with the "
-        "same JOB_ID, RANK_SIZE and rank table. If they need longer, raise HCCL_CONNECT_TIMEOUT "
-        "(now " +
-        std::to_string(settings_.connect_timeout_s) +
-        " s). Ranks on several hosts need the Gloo transport, which this build lacks.";
+        "same JOB_ID, RANK_SIZE and rank table. If they need longer, raise HCCL_CONNECT_TIMEOUT. "
+        "Ranks on several hosts need the Gloo transport, which this build lacks.";
     return DeadlineExceeded(std::move(text));
   }
 
