@@ -51,7 +51,7 @@ def test_results_are_those_of_unfused_ops_bit_for_bit(ranks, mode, record_proper
     record_property("size", job.outputs[0].splitlines()[-1])
 
 
-@pytest.mark.parametrize(("mode", "count"), [("session", 60), ("function", 25)])
+@pytest.mark.parametrize(("mode", "count"), [("session", 40), ("function", 15)])
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_random_graphs_give_the_values_of_unfused_ones(ranks, mode, count, record_property):
     path = os.path.join(_HERE, "fusion_graphs.py")

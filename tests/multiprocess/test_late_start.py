@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from tests.harness import start_ranks
-from tests.multiprocess import scripts
 
-# The lateness is what the jobs are given: rank 1 comes to its first op after 130 s.
-LATE = scripts.graph(
-    """
-    import time
-    if rank == 1:
-        time.sleep(130)
-    with tf.Session() as session:
-        assert session.run(hccl_ops.allreduce(tf.ones([2]), "sum")).tolist() == [2, 2]
-    say("done")
-    """
-)
-
-
-def test_a_rank_that_comes_130_seconds_late():
-    """Both jobs at once: one that has been told to wait for it, and one that has not."""
-    patient = start_ranks(2, LATE, limit=400, environment={"HCCL_CONNECT_TIMEOUT": "600"})
-    with patient, start_ranks(2, LATE, limit=400) as hasty:
-        for job, limit in ((patient, 600), (hasty, 120)):
-            line = job.wait_for_line(0, "npu_bridge: rank 0 has waited 5 s for rank 1 of 2")
-            assert f"It waits up to {limit} s (HCCL_CONNECT_TIMEOUT)." in line
-        hasty.wait_for_exit(0)
-        hasty.kill(1)  # which would wait for rank 0 in its turn
+def test_a_rank_that_comes_130_seconds_late(late_jobs):
+    patient, hasty = late_jobs
+    for job, limit in ((patient, 600), (hasty, 120)):
+        line = job.wait_for_line(0, "npu_bridge: rank 0 has waited 5 s for rank 1 of 2")
+        assert f"It waits up to {limit} s (HCCL_CONNECT_TIMEOUT)." in line
+    hasty.wait_for_exit(0)
+    hasty.kill(1)  # which would wait for rank 0 in its turn
     patient.expect_success()
     assert all("done" in output for output in patient.outputs)
     hasty.expect_exception(
@@ -36,4 +19,3 @@ def test_a_rank_that_comes_130_seconds_late():
     for job in (patient, hasty):
         # Only the lowest rank that is there speaks.
         assert "has waited" not in job.outputs[1]
-        job.expect_nothing_left()
