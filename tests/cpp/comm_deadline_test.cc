@@ -61,6 +61,9 @@ TEST(CommDeadline, SeveralWaitsAndFusedOps) {
   Ask broadcast = Named("variables");
   broadcast.collective = Collective::kBroadcast;
   broadcast.shapes = {{1}, {2}, {3}, {4}, {5}};
+  broadcast.edit = [](CollectiveRequest* request) {
+    request->members = {{"weights", "weights", 4}, {"bias", "bias", 1}};
+  };
   Ask receive = Named("activations");
   receive.collective = Collective::kReceive;
   receive.edit = [](CollectiveRequest* request) { request->send_receive_tag = 3; };
@@ -69,7 +72,8 @@ TEST(CommDeadline, SeveralWaitsAndFusedOps) {
   EXPECT_THAT(
       Job::ExpectSameFailure(pending, StatusCode::kInvalidArgument),
       AllOf(HasSubstr("rank 0 waits in HcomAllReduce 'a' float32 [4] and HcomBroadcast 'variables' "
-                      "float32 [1], float32 [2], float32 [3] and 2 more tensors"),
+                      "float32 [1], float32 [2], float32 [3] and 2 more tensors (fused: 'weights', "
+                      "'bias')"),
             HasSubstr("rank 1 waits in HcomReceive 'activations' from rank 0, sr_tag 3, float32 "
                       "[4]"),
             HasSubstr("fusion=0")));
