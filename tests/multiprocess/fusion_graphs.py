@@ -77,8 +77,9 @@ class Builder:
             if kind == "add":
                 return tf.cast(x, tf.int32) + tf.cast(inputs[1], tf.int32)
             if kind == "scale":
-                # Where this rank's factor equals another constant, TensorFlow makes one of them.
-                factor = self.rank + 1 if node["root"] else 2
+                # Where this rank's factor equals another constant, TensorFlow makes one of them. Not
+                # 1, which it takes out: then the ranks' programs depend on different things.
+                factor = self.rank + 2 if node["root"] else 2
                 return x * tf.constant(factor, x.dtype)
             if kind == "cast":
                 return tf.cast(x, tf.float32 if x.dtype == tf.int32 else tf.int32)
