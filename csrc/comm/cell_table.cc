@@ -1,11 +1,11 @@
 #include "csrc/comm/cell_table.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "csrc/comm/hash.h"
 #include "csrc/common/futex.h"
@@ -53,19 +53,17 @@ Status CellTable::Open(control::HostChannel* channel, std::unique_ptr<CellTable>
   int descriptor = -1;
   Status status = channel->ShareSegment("matching", places.total, &descriptor);
   if (!status.ok()) return status;
-  void* base = mmap(nullptr, places.total, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  std::shared_ptr<SharedMapping> mapping = SharedMapping::Of(descriptor, places.total);
   const int map_error = errno;
   close(descriptor);
-  if (base == MAP_FAILED) {
+  if (mapping == nullptr) {
     return ResourceExhausted(
         "The matching table (" + std::to_string(places.total >> 20) +
         " MiB of address space, sparse) cannot be mapped: " + std::strerror(map_error) +
         ". Is a limit on address space set "
         "(ulimit -v)?");
   }
-  // A forked child must not hold the table: its copy of the locks would be its parent's.
-  madvise(base, places.total, MADV_DONTFORK);
-  table->reset(new CellTable(static_cast<char*>(base), places.total, host_size));
+  table->reset(new CellTable(std::move(mapping), host_size));
   TableHeader* header = (*table)->header_;
 
   std::uint32_t expected = 0;
@@ -113,21 +111,19 @@ Status CellTable::AwaitOthers(const control::HostChannel& channel,
   return Status::Ok();
 }
 
-CellTable::CellTable(char* base, std::uint64_t bytes, std::uint32_t host_size)
-    : base_(base),
-      bytes_(bytes),
+CellTable::CellTable(std::shared_ptr<SharedMapping> mapping, std::uint32_t host_size)
+    : mapping_(std::move(mapping)),
+      base_(mapping_->base()),
       host_size_(host_size),
-      header_(reinterpret_cast<TableHeader*>(base)),
-      heap_(&header_->heap, base + Places(host_size).heap_at) {
+      header_(reinterpret_cast<TableHeader*>(base_)),
+      heap_(&header_->heap, base_ + Places(host_size).heap_at) {
   const Places places(host_size);
-  cells_ = base + places.cells_at;
+  cells_ = base_ + places.cells_at;
   cell_bytes_ = places.cell_bytes;
   members_at_ = places.members_at;
-  areas_ = reinterpret_cast<RankArea*>(base + places.areas_at);
-  failures_ = base + places.failures_at;
+  areas_ = reinterpret_cast<RankArea*>(base_ + places.areas_at);
+  failures_ = base_ + places.failures_at;
 }
-
-CellTable::~CellTable() { munmap(base_, bytes_); }
 
 void CellTable::Initialise() {
   header_->next_match_id.store(1);

@@ -10,6 +10,7 @@
 #include "csrc/comm/control/host_channel.h"
 #include "csrc/comm/doorbell.h"
 #include "csrc/comm/shared_heap.h"
+#include "csrc/comm/shared_mapping.h"
 #include "csrc/comm/table_layout.h"
 #include "csrc/common/status.h"
 
@@ -24,7 +25,7 @@ class CellTable {
   // Waits until every rank of the host has opened all that the ranks share: a rank that refuses its
   // first op and ends must not take away what a slower rank has yet to open.
   Status AwaitOthers(const control::HostChannel& channel, const std::atomic<bool>& interrupted);
-  ~CellTable();
+  ~CellTable() = default;
   CellTable(const CellTable&) = delete;
   CellTable& operator=(const CellTable&) = delete;
 
@@ -68,14 +69,14 @@ class CellTable {
   SharedHeap* heap() { return &heap_; }
 
  private:
-  CellTable(char* base, std::uint64_t bytes, std::uint32_t host_size);
+  CellTable(std::shared_ptr<SharedMapping> mapping, std::uint32_t host_size);
 
   void Initialise();
   // nullptr when that many bytes cannot stand there.
   const char* BytesOf(const CellMember& member, std::size_t size) const;
 
+  std::shared_ptr<SharedMapping> mapping_;
   char* base_;
-  std::uint64_t bytes_;
   std::uint32_t host_size_;
   TableHeader* header_;
   SharedHeap heap_;

@@ -72,7 +72,7 @@ TEST(CommRobustMutex, SurvivesTheDeathOfItsOwner) {
 TEST_F(CommTable, ASecondRankMapsTheSameTable) {
   std::unique_ptr<CellTable> other;
   ASSERT_TRUE(CellTable::Open(channels_[1].get(), &other).ok());
-  EXPECT_NE(other->header(), table_->header());
+  EXPECT_EQ(other->header(), table_->header());  // the ranks are threads of one process
   const std::uint32_t cell = table_->TakeCell();
   EXPECT_EQ(other->CellsInUse(), 1u);
   other->ReturnCell(cell);

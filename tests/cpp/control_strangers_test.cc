@@ -151,7 +151,6 @@ TEST(ControlStrangers, AnotherUserIsTurnedAway) {
     EXPECT_EQ(::setuid(65534), 0);
     const OwnedDescriptor socket = Connect(name);
     line.Say(CheckSameUser(socket.get(), name, "holds").message());
-    Send(socket.get(), MessageType::kHello, "");
     WaitReadable(socket.get());
     Message message;
     std::uint32_t version = 0;

@@ -8,6 +8,7 @@
 
 #include "csrc/common/memory_available.h"
 #include "csrc/transport/conformance/rank.h"
+#include "csrc/transport/conformance/slow_build.h"
 
 namespace npu_bridge {
 namespace conformance {
@@ -43,6 +44,7 @@ void ExpectBytes(Rank& rank, const char* found, char value, const std::string& w
 }
 
 void RunLarge(std::uint64_t bytes_needed, const Body& body) {
+  if (kIsSlowBuild) bytes_needed *= 6;  // a sanitizer's shadow of the memory
   if (AvailableMemoryBytes() < bytes_needed) {
     GTEST_SKIP() << "needs " << (bytes_needed >> 30) << " GiB of free memory";
   }
