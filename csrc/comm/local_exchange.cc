@@ -126,10 +126,9 @@ Status SelfMailbox::Deliver(const CollectiveRequest& request, const Group& group
   results->resize(1);
   CollectiveResult* result = &(*results)[0];
   result->count = request.tensors[0].count;
-  status = Allocate(request, 0, message.bytes.size(), result);
-  if (status.ok() && !message.bytes.empty()) {
-    std::memcpy(result->data, message.bytes.data(), message.bytes.size());
-  }
+  const std::size_t bytes = message.bytes.size();
+  status = Allocate(request, 0, bytes, result);
+  if (status.ok() && bytes > 0) std::memcpy(result->data, message.bytes.data(), bytes);
   return status;
 }
 

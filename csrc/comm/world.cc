@@ -43,7 +43,8 @@ World::World(ConfigurationProvider provider, Meeting meeting)
 
 World::~World() {
   // Its mutexes and threads are the parent's.
-  if (control::IsForkedChild()) static_cast<void>(implementation_.release());
+  if (!control::IsForkedChild()) return;
+  [[maybe_unused]] Implementation* const kept = implementation_.release();
 }
 
 Status World::Start() {
