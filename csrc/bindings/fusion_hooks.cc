@@ -45,12 +45,21 @@ void ReadSettings(const py::dict& values, FusionSettings* settings) {
   }
 }
 
+// Python handles Ctrl-C wherever its code runs, in these functions too. The exception is raised
+// again when the main thread is back in the script; the graph, which might wait for peers, must not
+// run.
+Status Interrupted() {
+  PyErr_SetInterrupt();
+  return Cancelled("interrupted (SIGINT) while the graph was compiled.");
+}
+
 // With the GIL.
 Status CallSettings(FusionSettings* settings) {
   try {
     ReadSettings(Hooks().settings().cast<py::dict>(), settings);
     return Status();
   } catch (const py::error_already_set& error) {
+    if (error.matches(PyExc_KeyboardInterrupt)) return Interrupted();
     const std::string text = py::str(error.value());
     if (error.matches(PyExc_ValueError)) return InvalidArgument(text);
     return Internal("the fusion settings could not be read: " + text);
@@ -85,12 +94,14 @@ py::dict ToDict(const FusionReport& report) {
 }
 
 // With the GIL. A graph that is merged runs whether it can be reported or not.
-void CallReport(const FusionReport& report) {
+Status CallReport(const FusionReport& report) {
   try {
     Hooks().report(ToDict(report));
   } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_KeyboardInterrupt)) return Interrupted();
     error.discard_as_unraisable("npu-bridge's report of merged collectives");
   }
+  return Status();
 }
 
 }  // namespace
@@ -105,7 +116,11 @@ void SetPythonFusionHooks(py::function settings, py::function report) {
     RunWithPython([&] { status = CallSettings(read); });
     return status;
   };
-  hooks.report = [](const FusionReport& made) { RunWithPython([&] { CallReport(made); }); };
+  hooks.report = [](const FusionReport& made) {
+    Status status;
+    RunWithPython([&] { status = CallReport(made); });
+    return status;
+  };
   SetFusionHooks(std::move(hooks));
 }
 

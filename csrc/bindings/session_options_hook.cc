@@ -42,6 +42,10 @@ void CallRecord(const std::vector<SessionOption>& options) {
     }
     RecordFunction()(entries);
   } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_KeyboardInterrupt)) {
+      PyErr_SetInterrupt();  // raised again where the script can see it
+      return;
+    }
     error.discard_as_unraisable("npu-bridge's record of session options");
   } catch (const std::exception& error) {  // no memory for a Python object
     PyErr_SetString(PyExc_MemoryError, error.what());

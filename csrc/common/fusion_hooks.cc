@@ -39,9 +39,9 @@ Status ReadFusionSettings(FusionSettings* settings) {
   return hooks->settings ? hooks->settings(settings) : Status();
 }
 
-void ReportFusion(const FusionReport& report) {
+Status ReportFusion(const FusionReport& report) {
   const std::shared_ptr<const FusionHooks> hooks = Hooks();
-  if (hooks->report) hooks->report(report);
+  return hooks->report ? hooks->report(report) : Status();
 }
 
 }  // namespace npu_bridge

@@ -35,15 +35,15 @@ struct FusionReport {
 struct FusionHooks {
   // Called for each graph with collectives that ask to be merged.
   std::function<Status(FusionSettings*)> settings;
-  // Called for each graph with collectives.
-  std::function<void(const FusionReport&)> report;
+  // Called for each graph with collectives. An error ends the run of the graph.
+  std::function<Status(const FusionReport&)> report;
 };
 
 // Functions that are not set do nothing: settings are the defaults then. From any thread.
 void SetFusionHooks(FusionHooks hooks);
 
 Status ReadFusionSettings(FusionSettings* settings);
-void ReportFusion(const FusionReport& report);
+Status ReportFusion(const FusionReport& report);
 
 }  // namespace npu_bridge
 

@@ -377,3 +377,35 @@ def test_the_report_is_written_to_the_file_that_is_asked_for(tmp_path):
         text = file.read()
     assert "3 members, 12 bytes: HcomAllReduce HcomAllReduce_1 HcomAllReduce_2" in text
     assert text in job.stdout[0]
+
+
+@pytest.mark.parametrize("hook", ["settings", "record"])
+def test_an_interrupt_while_a_graph_is_compiled_is_not_lost(hook):
+    script = graph(
+        f"""
+        import signal
+        from npu_device._core import fusion, library
+
+        def interrupted(*arguments):
+            os.kill(os.getpid(), signal.SIGINT)
+            return getattr(fusion, "{hook}")(*arguments)
+
+        hooks = {{"settings": fusion.settings, "record": fusion.record, "{hook}": interrupted}}
+        library.native().set_fusion_hooks(hooks["settings"], hooks["record"])
+        total = hccl_ops.allreduce(tf.constant([1.0]), "sum")
+        with tf.Session() as session:
+            try:
+                session.run(total)
+            except (KeyboardInterrupt, RuntimeError) as error:
+                # The latter from TensorFlow's bindings, where the interrupt comes while they make
+                # an exception of their own.
+                assert "KeyboardInterrupt" in repr(error), error
+                say("interrupted")
+            else:
+                raise AssertionError("the interrupt was lost")
+            library.native().set_fusion_hooks(fusion.settings, fusion.record)
+            assert session.run(total).tolist() == [1.0]
+        """
+    )
+    job = run(1, script)
+    assert "interrupted" in job.stdout[0]

@@ -50,8 +50,7 @@ TfStatus FuseCollectives(const std::string& name, Graph* graph) {
     for (const FusionCollective& one : nodes.graph.collectives) {
       report.alone.push_back(Alone(one, "NPU_BRIDGE_FUSION is 0"));
     }
-    ReportFusion(report);
-    return TfOk();
+    return ToTfStatus(ReportFusion(report));
   }
   FusionPlan plan;
   TF_RETURN_IF_ERROR(ToTfStatus(PlanFusion(nodes.graph, settings, &plan)));
@@ -72,8 +71,7 @@ TfStatus FuseCollectives(const std::string& name, Graph* graph) {
     if (plan.reasons[i].empty()) continue;
     report.alone.push_back(Alone(nodes.graph.collectives[i], plan.reasons[i]));
   }
-  ReportFusion(report);
-  return TfOk();
+  return ToTfStatus(ReportFusion(report));
 }
 
 // After pruning: at an earlier stage ops that nobody fetches would be merged with those that are,
