@@ -43,7 +43,7 @@ def run(ranks, script, **options):
 
 
 @pytest.mark.parametrize("mode", ["session", "function"])
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
 def test_results_are_those_of_unfused_ops_bit_for_bit(ranks, mode, record_property):
     path = os.path.join(_HERE, "fusion_values.py")
     job = run_ranks(ranks, path=path, arguments=[mode], limit=180)
