@@ -16,6 +16,6 @@ def test_a_rank_that_comes_130_seconds_late(late_jobs):
         0, "DeadlineExceededError", r"rank 0 waited 12\d s in vain for rank 1 of 2"
     )
     hasty.expect_error(0, "If they need longer, raise HCCL_CONNECT_TIMEOUT.")
-    for job in (patient, hasty):
-        # Only the lowest rank that is there speaks.
-        assert "has waited" not in job.outputs[1]
+    # Only the lowest rank that is there speaks. In the other job that is rank 1 when it comes: rank 0
+    # has given up by then.
+    assert "has waited" not in patient.outputs[1]
