@@ -40,6 +40,11 @@ constexpr const char* kMarkerGroups = "groups";
 constexpr const char* kMarkerCalledTags = "called_tags";
 constexpr const char* kMarkerCalledGroups = "called_groups";
 
+// The internal op by which a script asks for several iterations a step, and what the pass that
+// makes the loop leaves on it: bool.
+constexpr const char* kIterationsOp = "_NpuIterations";
+constexpr const char* kIsLoopAttribute = "_npu_is_loop";
+
 }  // namespace npu_bridge
 
 #endif  // NPU_BRIDGE_CSRC_TF_ATTRIBUTES_H_
