@@ -52,7 +52,7 @@ Arrival::Arrival(const Group& group_of_request, const CollectiveRequest& the_req
 
 struct Matching::Found {
   std::uint32_t to_join = kNoCell;         // the oldest that this rank has not arrived in
-  std::uint32_t duplicate = kNoCell;       // this rank is in it already
+  std::uint32_t duplicate = kNoCell;       // this rank is in it, also of another step
   std::vector<std::uint32_t> other_steps;  // open, another step, this rank has not arrived
 };
 
@@ -73,6 +73,8 @@ Matching::Found Matching::SearchLocked(Bucket* bucket, const Arrival& arrival) {
       } else if ((flags & kDeparted) == 0 && !arrival.key.point_to_point) {
         found.duplicate = i;
       }
+    } else if ((flags & (kArrived | kDeparted)) == kArrived && !arrival.key.point_to_point) {
+      found.duplicate = i;
     } else if ((flags & kArrived) == 0) {
       if (state == CellState::kOpen) {
         found.other_steps.push_back(i);
@@ -136,6 +138,16 @@ Status Matching::Arrive(const Arrival& arrival, CellRef* ref, CellState* state) 
     RobustLock lock(&bucket->mutex);
     if (lock.owner_died()) table_->RepairChain(bucket);
     const Found found = SearchLocked(bucket, arrival);
+    if (found.duplicate != kNoCell && table_->cell(found.duplicate)->step != arrival.step) {
+      return RefuseLocked(
+          bucket, found, arrival,
+          InvalidArgument(DescribeOp(arrival.request) + ": " +
+                          DescribeRank(arrival.group, arrival.group.rank) +
+                          " started it again while an earlier call is still in flight, as two "
+                          "threads may do. Which of them comes first can differ between ranks, and "
+                          "calls are never paired by chance. Run them one after the other, or give "
+                          "each thread a group of its own (hccl.manage.api.create_group)."));
+    }
     if (found.duplicate != kNoCell) {
       return RefuseLocked(
           bucket, found, arrival,

@@ -61,14 +61,23 @@ TEST(CommSteps, OtherKeysAreNotTouchedByADesync) {
   Job::ExpectOk({other, job.Submit(1, AtStep(5, "other"))});
 }
 
-TEST(CommSteps, StepsThatRunAtOncePairByNumber) {
-  Job job(2);
-  job.Start();
-  const auto five = job.Submit(0, AtStep(5));
-  const auto six = job.Submit(0, AtStep(6));
-  Job::ExpectOk({job.Submit(1, AtStep(6)), six});
-  EXPECT_FALSE(five->done());
-  Job::ExpectOk({job.Submit(1, AtStep(5)), five});
+// Two threads that run steps of one op: which of them comes first may differ between ranks.
+TEST(CommSteps, StepsThatRunAtOnceAreRefused) {
+  for (const std::int32_t first : {0, 1}) {
+    Job job(2);
+    job.Start();
+    std::vector<std::shared_ptr<Pending>> pending{job.Submit(first, AtStep(5)),
+                                                  job.Submit(first, AtStep(6))};
+    EXPECT_THAT(Job::ExpectSameFailure(pending, StatusCode::kInvalidArgument),
+                HasSubstr("rank " + std::to_string(first) +
+                          " started it again while an earlier call is still in flight, as two "
+                          "threads may do."));
+    pending.push_back(job.Submit(1 - first, AtStep(5)));
+    pending.push_back(job.Submit(1 - first, AtStep(6)));
+    Job::ExpectSameFailure(pending, StatusCode::kInvalidArgument);
+    Job::ExpectOk(job.SubmitOnAll(AtStep(7)));
+    EXPECT_EQ(job.Counter(0, "cells_in_use"), 0);
+  }
 }
 
 TEST(CommSteps, ASecondCallUnderAKeyInFlightIsRefused) {

@@ -192,3 +192,65 @@ def test_parallel_loops_pair_by_iteration():
         """
     )
     run_ranks(3, script, limit=90).expect_success()
+
+
+THREADS = """
+    import threading
+
+    def error_of(call, value):
+        try:
+            call(value)
+        except tf.errors.InvalidArgumentError as error:
+            return str(error)
+        return "none"
+
+    def run(call, send, receive):
+        call(0.0)
+        if rank == 1:
+            receive()  # not before rank 0 has called twice
+            print("the other rank:", error_of(call, 1.0))
+            return
+        errors = []
+        threads = [
+            threading.Thread(target=lambda value=value: errors.append(error_of(call, value)))
+            for value in (1.0, 2.0)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print("both:", all("as two threads may do" in error for error in errors), errors)
+        send()
+"""
+
+
+def test_an_op_that_two_threads_call_at_once_is_refused():
+    in_graph = scripts.graph(
+        THREADS
+        + """
+    value = tf.placeholder(tf.float32, [])
+    total = hccl_ops.allreduce(value, "sum", fusion=0)
+    message = hccl_ops.send(tf.constant(1), 1, 1) if rank == 0 else hccl_ops.receive([], tf.int32, 1, 0)
+    session = tf.Session()
+    run(
+        lambda x: session.run(total, {value: x}),
+        lambda: session.run(message),
+        lambda: session.run(message),
+    )
+    """
+    )
+    eagerly = scripts.eager(
+        THREADS
+        + """
+    run(
+        lambda x: hccl_ops.allreduce(tf.constant(x), "sum"),
+        lambda: hccl_ops.send(tf.constant(1), 1, 1),
+        lambda: hccl_ops.receive([], tf.int32, 1, 0),
+    )
+    """
+    )
+    for script in (in_graph, eagerly):
+        job = run_ranks(2, script, limit=60, environment=SHORT_LIMITS)
+        job.expect_success()
+        assert "both: True" in job.stdout[0], job.outputs
+        assert "rank 0 started it again" in job.stdout[1], job.outputs
