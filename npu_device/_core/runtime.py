@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import logging as levels
+import multiprocessing.util
 import os
 import threading
 from typing import Any, Callable, Mapping
@@ -168,9 +169,16 @@ class Runtime:
             return tuple(sorted(self.native().local_ranks()))
         return ranks
 
-    def after_fork_in_child(self) -> None:
-        """Replaces the lock, which a thread that the child does not have may hold."""
+    def after_fork_in_child(self, may_begin: bool) -> None:
+        """Replaces the lock, which a thread that the child does not have may hold.
+
+        Args:
+            may_begin: whether the child may become a rank. Then it forgets what its parent has
+                read: its own environment may say that it is another one.
+        """
         self._lock = threading.RLock()
+        if may_begin:
+            self.shutdown()
 
     def _read(self) -> tuple[ClusterDescription, dict[str, Any]]:
         with self._lock:
@@ -230,8 +238,9 @@ def attach(native: Any) -> None:
             # Python runs exit functions last registered first: those of scripts, which may still
             # run collectives, come before ours, and TensorFlow's, registered when it was
             # imported, after.
-            atexit.register(_leave, os.getpid())
+            atexit.register(_leave)
             os.register_at_fork(after_in_child=_after_fork_in_child)
+            _leave_at_the_end_of_a_multiprocessing_child()
         _attached = native
     _forward_signals(native)
 
@@ -261,7 +270,9 @@ def _provide_configuration() -> dict[str, Any]:
 
 
 def _forward_signals(native: Any) -> None:
-    _signals.install(native.signal_descriptor())
+    descriptor = native.signal_descriptor()
+    if descriptor >= 0:
+        _signals.install(descriptor)
 
 
 def _warn_of_misspelt_names(environ: Mapping[str, str]) -> None:
@@ -274,8 +285,18 @@ def _warn_of_misspelt_names(environ: Mapping[str, str]) -> None:
         )
 
 
-def _leave(process: int) -> None:
-    if os.getpid() != process:
+def _leave_at_the_end_of_a_multiprocessing_child() -> None:
+    """Has processes of multiprocessing leave the job: they run no functions of atexit."""
+    # Kept for as long as its first argument lives.
+    multiprocessing.util.register_after_fork(
+        _signals, lambda _: multiprocessing.util.Finalize(None, _leave, exitpriority=0)
+    )
+    if getattr(multiprocessing.current_process(), "_parent_pid", None) is not None:
+        multiprocessing.util.Finalize(None, _leave, exitpriority=0)
+
+
+def _leave() -> None:
+    if not _may_use(_attached):
         return  # a forked child: the job is its parent's
     try:
         _current.shutdown()
@@ -283,13 +304,21 @@ def _leave(process: int) -> None:
         _signals.remove()
 
 
+def _may_use(native: Any) -> bool:
+    """Whether this process may be a rank: False in the child of one."""
+    return native.signal_descriptor() >= 0
+
+
 def _after_fork_in_child() -> None:
     global _attach_lock
-    # The child's copies of the native descriptors are closed; their numbers may soon be those of
-    # other files, which must not receive signal numbers.
+    # In the child of a rank the copies of the native descriptors are closed; their numbers may soon
+    # be those of other files, which must not receive signal numbers.
     _signals.remove()
     _attach_lock = threading.Lock()
-    _current.after_fork_in_child()
+    may_begin = _may_use(_attached)
+    _current.after_fork_in_child(may_begin)
+    if may_begin:
+        _forward_signals(_attached)
 
 
 _current = Runtime()

@@ -1,15 +1,20 @@
 // What a forked child has of its rank, and what stays open when a channel ends: nothing.
 #include <dirent.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 
+#include "csrc/comm/control/fork_guard.h"
 #include "csrc/comm/control/host_channel.h"
 #include "csrc/comm/control/process_events.h"
 #include "tests/cpp/control_harness.h"
@@ -102,12 +107,64 @@ std::size_t OpenDescriptors() {
   return count;
 }
 
+// As multiprocessing does: the library is loaded, and each child becomes a rank.
+TEST(ControlFork, AChildForkedBeforeAnythingWasUsedMayBecomeARank) {
+  const std::string identity = FreshIdentity();
+  TestProcess parent([&](TestLine&) {
+    const int descriptor = SignalDescriptor();
+    ASSERT_GE(descriptor, 0);
+    std::array<pid_t, 2> children;
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+      children[static_cast<std::size_t>(rank)] = ::fork();
+      if (children[static_cast<std::size_t>(rank)] != 0) continue;
+      EXPECT_FALSE(IsForkedChild());
+      EXPECT_EQ(SignalDescriptor(), descriptor);
+      std::promise<std::string> heard;
+      const int token =
+          AddInterruptHandler([&heard](const std::string& name) { heard.set_value(name); });
+      std::unique_ptr<HostChannel> channel;
+      EXPECT_TRUE(Meet(Rank(identity, rank, 2), &channel).ok());
+      const char interrupt = SIGINT;
+      EXPECT_EQ(::write(descriptor, &interrupt, 1), 1);
+      EXPECT_EQ(heard.get_future().get(), "SIGINT");
+      RemoveInterruptHandler(token);
+      if (channel != nullptr) channel->Leave();
+      ::_exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    for (const pid_t child : children) {
+      int status = -1;
+      EXPECT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+    }
+    // The children's signals are not the parent's.
+    char byte = 0;
+    const ProcessPipe pipe = TheProcessPipe();
+    EXPECT_EQ(::read(pipe.read_end, &byte, 1), -1);
+    EXPECT_EQ(errno, EAGAIN);
+  });
+  EXPECT_EQ(parent.Wait(), 0);
+}
+
+TEST(ControlFork, DescriptorsAreNotThoseOfClosedStandardStreams) {
+  TestProcess process([](TestLine&) {
+    ::close(STDIN_FILENO);
+    ::close(STDOUT_FILENO);
+    EXPECT_GT(SignalDescriptor(), STDERR_FILENO);
+    EXPECT_GT(TheProcessPipe().read_end, STDERR_FILENO);
+    const OwnedDescriptor made = OwnedDescriptor::Make([] { return ::dup(STDERR_FILENO); });
+    EXPECT_GT(made.get(), STDERR_FILENO);
+    EXPECT_EQ(::fcntl(STDIN_FILENO, F_GETFD), -1);
+  });
+  EXPECT_EQ(process.Wait(), 0);
+}
+
 TEST(ControlFork, NothingStaysOpenAfterTheChannel) {
   const std::string identity = FreshIdentity();
   Processes members;
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     members.push_back(std::make_unique<TestProcess>([&, rank](TestLine& line) {
-      SignalDescriptor();  // what the process keeps for good
+      // What the process keeps for good: the watcher.
+      RemoveInterruptHandler(AddInterruptHandler([](const std::string&) {}));
       const std::size_t before = OpenDescriptors();
       for (int round = 0; round < 5; ++round) {
         std::unique_ptr<HostChannel> channel;

@@ -159,7 +159,7 @@ TEST(ControlEvents, AHandlerMayRemoveItself) {
 
 TEST(ControlEvents, TheWatcherTakesNoSignals) {
   InChild([] {
-    SignalDescriptor();
+    AddInterruptHandler([](const std::string&) {});
     static std::atomic<std::thread::id> handled_by;
     struct sigaction action = {};
     action.sa_handler = [](int) { handled_by.store(std::this_thread::get_id()); };

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.harness import run_ranks, start_ranks
@@ -202,3 +204,54 @@ def test_a_forked_child_is_told_that_it_cannot_take_part():
     job = run_ranks(2, script, limit=150, fresh=True)
     job.expect_success()
     assert "refused:" in job.outputs[0], job.report()
+
+
+def test_multiprocessing_children_become_ranks():
+    script = scripts.graph(
+        """
+        import multiprocessing, signal, threading
+
+        def work(rank):
+            os.environ.update(RANK_ID=str(rank), RANK_SIZE="2", JOB_ID=f"children-{os.getppid()}")
+            session = tf.Session()
+            assert (get_rank_id(), get_rank_size()) == (rank, 2)
+            total = hccl_ops.allreduce(tf.ones([3]), "sum")
+            say("rank", rank, "has", session.run(total))
+            # Waits for the end of rank 0, which is a normal one.
+            last = hccl_ops.allreduce(tf.ones([3]), "max")
+            if rank == 1:
+                try:
+                    session.run(last)
+                except tf.errors.OpError as error:
+                    say("rank 1:", error)
+
+        def interrupted(rank):
+            os.environ.update(RANK_ID="0", RANK_SIZE="2", JOB_ID=f"alone-{os.getpid()}")
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                tf.Session().run(hccl_ops.allreduce(tf.ones([3]), "sum"))
+            except BaseException as error:
+                say("interrupted:", type(error).__name__, error)
+
+        if __name__ == "__main__":
+            # What the parent has read must not be what the children go by.
+            assert get_rank_size() == 1
+            forked = multiprocessing.get_context("fork")
+            children = [forked.Process(target=work, args=(rank,)) for rank in range(2)]
+            children.append(forked.Process(target=interrupted, args=(0,)))
+            for child in children:
+                child.start()
+            for child in children:
+                child.join()
+            assert [child.exitcode for child in children] == [0, 0, 0]
+            assert tf.Session().run(hccl_ops.allreduce(tf.ones([3]), "sum")).sum() == 3
+        """
+    )
+    alone = {"RANK_ID": None, "RANK_SIZE": None}
+    job = run_ranks(1, script, limit=150, fresh=True, environment=alone)
+    job.expect_success()
+    output = job.stdout[0]
+    for rank in range(2):
+        assert f"rank {rank} has [2. 2. 2.]" in output, job.report()
+    assert "rank 0 has left the job" in output, job.report()
+    assert re.search(r"interrupted: .*(KeyboardInterrupt|SIGINT)", output), job.report()

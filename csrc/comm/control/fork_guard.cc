@@ -1,5 +1,6 @@
 #include "csrc/comm/control/fork_guard.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,6 +25,8 @@ struct Registry {
   std::mutex mutex;
   std::set<int> descriptors;
   std::map<void*, std::size_t> mappings;
+  bool is_used = false;  // something has been registered
+  ProcessPipe pipe;
 };
 
 // Never destroyed: descriptors are closed after static destructors have run, too.
@@ -33,9 +36,35 @@ void BeforeFork() { TheRegistry().mutex.lock(); }
 
 void AfterForkInParent() { TheRegistry().mutex.unlock(); }
 
+// A child of a process with threads may make system calls, but not allocate.
+void RenewPipe(const ProcessPipe& pipe) {
+  if (pipe.read_end < 0) return;
+  int fresh[2];
+  if (::pipe2(fresh, O_CLOEXEC | O_NONBLOCK) != 0) {
+    // Without a reader nothing is written there that the parent would take for a signal of its own.
+    ::close(pipe.read_end);
+    ::close(pipe.write_end);
+    return;
+  }
+  ::dup3(fresh[0], pipe.read_end, O_CLOEXEC);
+  ::dup3(fresh[1], pipe.write_end, O_CLOEXEC);
+  ::close(fresh[0]);
+  ::close(fresh[1]);
+}
+
 void AfterForkInChild() {
-  forked_child.store(true);
   Registry& registry = TheRegistry();
+  if (!registry.is_used) {
+    RenewPipe(registry.pipe);
+    registry.mutex.unlock();
+    return;
+  }
+  forked_child.store(true);
+  if (registry.pipe.read_end >= 0) {
+    ::close(registry.pipe.read_end);
+    ::close(registry.pipe.write_end);
+    registry.pipe = ProcessPipe();
+  }
   for (const int descriptor : registry.descriptors) ::close(descriptor);
   registry.descriptors.clear();
   for (const auto& mapping : registry.mappings) {
@@ -46,6 +75,16 @@ void AfterForkInChild() {
   }
   registry.mappings.clear();
   registry.mutex.unlock();
+}
+
+// What is written to a standard stream that was closed must not end up in a socket of ours.
+int AboveStandardStreams(int descriptor) {
+  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
+  const int other = ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int kept_errno = errno;
+  ::close(descriptor);
+  errno = kept_errno;
+  return other;
 }
 
 Registry& TheRegistry() {
@@ -76,8 +115,27 @@ ForkBlocked::ForkBlocked() { TheRegistry().mutex.lock(); }
 ForkBlocked::~ForkBlocked() { TheRegistry().mutex.unlock(); }
 
 OwnedDescriptor::OwnedDescriptor(const ForkBlocked& /*lock*/, int descriptor)
-    : descriptor_(descriptor) {
-  if (descriptor >= 0) TheRegistry().descriptors.insert(descriptor);
+    : descriptor_(AboveStandardStreams(descriptor)) {
+  if (descriptor_ < 0) return;
+  TheRegistry().descriptors.insert(descriptor_);
+  TheRegistry().is_used = true;
+}
+
+ProcessPipe TheProcessPipe() {
+  const ForkBlocked lock;
+  ProcessPipe& pipe = TheRegistry().pipe;
+  int ends[2];
+  if (pipe.read_end >= 0 || IsForkedChild() || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    return pipe;
+  }
+  pipe.read_end = AboveStandardStreams(ends[0]);
+  pipe.write_end = AboveStandardStreams(ends[1]);
+  if (pipe.read_end < 0 || pipe.write_end < 0) {
+    if (pipe.read_end >= 0) ::close(pipe.read_end);
+    if (pipe.write_end >= 0) ::close(pipe.write_end);
+    pipe = ProcessPipe();
+  }
+  return pipe;
 }
 
 OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& other) noexcept {
@@ -115,6 +173,7 @@ Status SharedMapping::Map(int descriptor, std::size_t bytes,
     return ResourceExhausted(WithErrno("cannot map the shared memory between the ranks", errno));
   }
   TheRegistry().mappings[data] = bytes;
+  TheRegistry().is_used = true;
   mapping->reset(new SharedMapping(data, bytes));
   return Status::Ok();
 }

@@ -3,7 +3,8 @@
 // job.
 //
 // Every descriptor and mapping of comm/control is registered here; a pthread_atfork handler closes
-// and replaces them in the child. It is installed with the first registration.
+// and replaces them in the child. It is installed with the first registration. A child that is
+// forked before there was any begins as its parent did: it may become a rank.
 #ifndef NPU_BRIDGE_CSRC_COMM_CONTROL_FORK_GUARD_H_
 #define NPU_BRIDGE_CSRC_COMM_CONTROL_FORK_GUARD_H_
 
@@ -32,7 +33,8 @@ class ForkBlocked {
 class OwnedDescriptor {
  public:
   OwnedDescriptor() = default;
-  // Takes a descriptor that was made under the lock. -1 is allowed: not valid().
+  // Takes a descriptor that was made under the lock. -1 is allowed: not valid(). Those of the
+  // standard streams, which a process may have closed, are exchanged for others.
   OwnedDescriptor(const ForkBlocked& lock, int descriptor);
   ~OwnedDescriptor() { Close(); }
   OwnedDescriptor(OwnedDescriptor&& other) noexcept : descriptor_(other.descriptor_) {
@@ -46,7 +48,6 @@ class OwnedDescriptor {
   // `make` fills in two descriptors and returns 0, or returns -1 with errno set.
   template <typename Function>
   static bool MakePair(Function make, OwnedDescriptor* first, OwnedDescriptor* second);
-
   int get() const { return descriptor_; }
   bool valid() const { return descriptor_ >= 0; }
   // Leaves errno alone.
@@ -78,6 +79,17 @@ bool OwnedDescriptor::MakePair(Function make, OwnedDescriptor* first, OwnedDescr
   *second = std::move(made[1]);
   return true;
 }
+
+// Ends of a pipe that the process keeps for good.
+struct ProcessPipe {
+  int read_end = -1;
+  int write_end = -1;
+};
+
+// Makes the pipe with the first call; with -1 in it when that fails, and in a forked child. It does
+// not count as use of the library: a child that is forked before any other gets a pipe of its own
+// under the same numbers, since its parent's would bring it the parent's signals.
+ProcessPipe TheProcessPipe();
 
 // A MAP_SHARED mapping of a whole memory file. In a forked child the same addresses hold zeros of
 // the child's own, so that stray reads there are harmless.

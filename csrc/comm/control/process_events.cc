@@ -2,15 +2,13 @@
 
 #include <utility>
 
+#include "csrc/comm/control/fork_guard.h"
 #include "csrc/comm/control/process_watcher.h"
 
 namespace npu_bridge {
 namespace control {
 
-int SignalDescriptor() {
-  ProcessWatcher* watcher = nullptr;
-  return ProcessWatcher::Get(&watcher).ok() ? watcher->signal_descriptor() : -1;
-}
+int SignalDescriptor() { return TheProcessPipe().write_end; }
 
 int AddInterruptHandler(std::function<void(const std::string& signal_name)> handler) {
   ProcessWatcher* watcher = nullptr;

@@ -10,7 +10,8 @@ namespace npu_bridge {
 namespace control {
 
 // The end to give to Python's signal.set_wakeup_fd: a byte with a signal's number written there
-// reaches the interrupt handlers when it is SIGINT or SIGTERM; others are ignored.
+// reaches the interrupt handlers when it is SIGINT or SIGTERM; others are ignored. -1 when it
+// cannot be made, and in a forked child. Stays the same, also in a child that may become a rank.
 int SignalDescriptor();
 
 // `handler` runs on the watcher thread with the signal's name ("SIGINT"). Returns a token.
@@ -18,8 +19,8 @@ int AddInterruptHandler(std::function<void(const std::string& signal_name)> hand
 // Returns only when the handler is not running.
 void RemoveInterruptHandler(int token);
 
-// True in a child made by fork after the first use of this library: descriptors are closed there
-// and no call can work. kForkedChildMessage says so to the user.
+// True in a child made by fork after this rank began to meet the others: descriptors are closed
+// there and no call can work. kForkedChildMessage says so to the user.
 bool IsForkedChild();
 extern const char* const kForkedChildMessage;
 

@@ -41,16 +41,18 @@ Status ProcessWatcher::Get(ProcessWatcher** watcher) {
 
 Status ProcessWatcher::Start() {
   epoll_ = OwnedDescriptor::Make([] { return ::epoll_create1(EPOLL_CLOEXEC); });
+  signals_ = TheProcessPipe();
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.fd = kSignalToken;
-  if (!epoll_.valid() ||
-      !OwnedDescriptor::MakePair([](int* ends) { return ::pipe2(ends, O_CLOEXEC | O_NONBLOCK); },
-                                 &signal_read_, &signal_write_) ||
-      ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, signal_read_.get(), &event) != 0) {
+  if (!epoll_.valid() || signals_.read_end < 0 ||
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, signals_.read_end, &event) != 0) {
     return ResourceExhausted(WithErrno(
         "cannot make the descriptors that watch over the other ranks (see ulimit -n)", errno));
   }
+  // Signals from before anything waited are nobody's.
+  std::array<char, 256> bytes;
+  while (::read(signals_.read_end, bytes.data(), bytes.size()) > 0) continue;
   // The new thread inherits the mask: signals are for the program's own threads.
   sigset_t all;
   sigset_t before;
@@ -111,7 +113,7 @@ void ProcessWatcher::Loop() {
 void ProcessWatcher::ReadSignals() {
   std::array<char, 256> bytes;
   ssize_t got = 0;
-  while ((got = ::read(signal_read_.get(), bytes.data(), bytes.size())) > 0) {
+  while ((got = ::read(signals_.read_end, bytes.data(), bytes.size())) > 0) {
     for (ssize_t i = 0; i < got; ++i) {
       const int number = static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
       if (number != SIGINT && number != SIGTERM) continue;
@@ -162,7 +164,7 @@ void ProcessWatcher::RunTasks() {
 
 void ProcessWatcher::Wake() {
   // A full pipe wakes the thread as well.
-  [[maybe_unused]] const ssize_t written = ::write(signal_write_.get(), &kWakeByte, 1);
+  [[maybe_unused]] const ssize_t written = ::write(signals_.write_end, &kWakeByte, 1);
 }
 
 ProcessWatcher::Token ProcessWatcher::Add(Callback callback) {

@@ -40,8 +40,6 @@ class ProcessWatcher {
   // Post, then waits for the task. On the watcher thread it runs the task itself.
   void Run(const std::function<void()>& task);
 
-  int signal_descriptor() const { return signal_write_.get(); }
-
  private:
   struct Callback {
     int watched = -1;
@@ -62,8 +60,7 @@ class ProcessWatcher {
   bool OnWatcherThread() const { return std::this_thread::get_id() == thread_id_; }
 
   OwnedDescriptor epoll_;
-  OwnedDescriptor signal_read_;
-  OwnedDescriptor signal_write_;
+  ProcessPipe signals_;
   std::thread::id thread_id_;
 
   std::mutex mutex_;  // guards what follows; not held while a callback runs
