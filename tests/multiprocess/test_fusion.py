@@ -80,6 +80,29 @@ def test_only_what_is_fetched_is_fused_and_members_can_be_fetched_by_name():
     run(2, script)
 
 
+def test_one_session_fuses_each_set_of_fetches_for_itself():
+    script = graph(
+        """
+        sums = [
+            hccl_ops.allreduce(tf.fill([2], float(i)), "sum", fusion=2, fusion_id=1)
+            for i in range(6)
+        ]
+        roots = [
+            hccl_ops.broadcast([tf.fill([3], float(i + rank))], 0, fusion=2, fusion_id=2)[0]
+            for i in range(6)
+        ]
+        with tf.Session() as session:
+            for chosen in ([0, 1, 2, 3, 4, 5], [0, 1], [0, 1, 2], [0, 2, 5], [0], [0, 1], [5, 0]):
+                values, copies = session.run(
+                    [[sums[i] for i in chosen], [roots[i] for i in chosen]]
+                )
+                assert [value[0] for value in values] == [i * size for i in chosen], values
+                assert [value[0] for value in copies] == [float(i) for i in chosen], copies
+        """
+    )
+    run(2, script)
+
+
 def test_shapes_that_only_the_script_knows_are_enough():
     script = graph(
         """

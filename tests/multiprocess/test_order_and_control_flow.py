@@ -254,3 +254,38 @@ def test_an_op_that_two_threads_call_at_once_is_refused():
         job.expect_success()
         assert "both: True" in job.stdout[0], job.outputs
         assert "rank 0 started it again" in job.stdout[1], job.outputs
+
+
+def test_ranks_may_fetch_the_same_ops_in_one_run_or_in_several():
+    script = scripts.graph(
+        """
+        import threading
+        value = tf.placeholder_with_default(1.0, [])
+        one = hccl_ops.allreduce(value * 1.0, "sum", fusion=0)
+        two = hccl_ops.allreduce(value * 2.0, "sum", fusion=0)
+        session = tf.Session()
+        for step in range(3):
+            if rank == 0:
+                values = session.run([one, two])
+            else:
+                values = [session.run(two), session.run(one)][::-1]
+            assert values == [2.0, 4.0], values
+
+        errors = []
+
+        def work(op, factor):
+            try:
+                for i in range(50):
+                    assert session.run(op, {value: i}) == 2 * factor * i
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=pair) for pair in ((one, 1), (two, 2))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors, errors
+        """
+    )
+    run_ranks(2, script, limit=60, environment=SHORT_LIMITS).expect_success()

@@ -6,6 +6,7 @@
 
 #include "csrc/tf/attributes.h"
 #include "csrc/tf/passes/collective_nodes.h"
+#include "csrc/tf/passes/kernel_names.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -157,7 +158,9 @@ NodeDef Definition(const std::vector<Node*>& members, const Surroundings& around
 TfStatus ReplaceByFusedOp(const std::vector<Node*>& members, Graph* graph, std::string* name) {
   const Surroundings around = LookAround(members);
   NodeDef definition = Definition(members, around);
-  definition.set_name(graph->NewName(members[0]->name() + "/fused"));
+  std::string names;
+  for (const Node* member : members) names += member->name() + '\x01';
+  definition.set_name(graph->NewName(NameOfKernel(members[0]->name() + "/fused", names)));
   TfStatus status;
   Node* const fused = graph->AddNode(definition, &status);
   TF_RETURN_IF_ERROR(status);

@@ -12,6 +12,7 @@
 #include "csrc/tf/attributes.h"
 #include "csrc/tf/passes/collective_nodes.h"
 #include "csrc/tf/passes/frame_names_plan.h"
+#include "csrc/tf/passes/kernel_names.h"
 #include "csrc/tf/passes/loop_frames.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/node_def_builder.h"
@@ -48,8 +49,9 @@ void WriteTags(const std::vector<Node*>& collectives, std::set<CountedTag>* writ
       Node* const node = calls[i];
       CountedTag counted = entry.first;
       if (calls.size() > 1) {
-        counted.tag +=
-            " (call " + std::to_string(i + 1) + " of " + std::to_string(calls.size()) + ")";
+        const std::string place = std::to_string(i + 1) + " of " + std::to_string(calls.size());
+        counted.tag += " (call " + place + ")";
+        node->set_name(NameOfKernel(node->name(), place));
       }
       SetAttribute(node, kTagAttribute, counted.tag);
       written->insert(counted);
@@ -93,15 +95,20 @@ TfStatus MakeMarker(const std::set<CountedTag>& own, const std::set<CountedTag>&
   std::vector<std::string> groups, tags, called_groups, called_tags;
   SplitTags(own, &groups, &tags);
   SplitTags(called, &called_groups, &called_tags);
+  std::string counts;
+  for (const std::vector<std::string>* list : {&groups, &tags, &called_groups, &called_tags}) {
+    for (const std::string& text : *list) counts += text + '\x01';
+    counts += '\x02';
+  }
+  const std::string name = NameOfKernel("npu_bridge/step_marker", counts);
   tensorflow::NodeDef definition;
-  TF_RETURN_IF_ERROR(
-      tensorflow::NodeDefBuilder(graph->NewName("npu_bridge/step_marker"), kStepMarkerOp)
-          .Attr(kMarkerGroups, groups)
-          .Attr(kMarkerTags, tags)
-          .Attr(kMarkerCalledGroups, called_groups)
-          .Attr(kMarkerCalledTags, called_tags)
-          .Device(device)
-          .Finalize(&definition));
+  TF_RETURN_IF_ERROR(tensorflow::NodeDefBuilder(graph->NewName(name), kStepMarkerOp)
+                         .Attr(kMarkerGroups, groups)
+                         .Attr(kMarkerTags, tags)
+                         .Attr(kMarkerCalledGroups, called_groups)
+                         .Attr(kMarkerCalledTags, called_tags)
+                         .Device(device)
+                         .Finalize(&definition));
   TfStatus status;
   *marker = graph->AddNode(definition, &status);
   TF_RETURN_IF_ERROR(status);
