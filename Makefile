@@ -52,7 +52,7 @@ environment:  ## make .venv with TensorFlow and npu-bridge, or bring it up to da
 	@python="$$(tools/find-python $(PYTHON))" && "$$python" tools/environment.py $(VENV) \
 	  --tensorflow "$(TF)" --project $(TEST_REQUIREMENTS)
 
-python-test: environment
+python-test: environment  ## run the Python tests (PYTEST_OPTIONS="-k readme")
 	$(VENV)/bin/pytest $(PYTEST_OPTIONS) tests
 
 system-packages:

@@ -15,6 +15,14 @@ LANES = {
 
 MAIN_LANE = "tf2.15"
 
+#: Lane name -> first and last Python version that its TensorFlow has wheels for.
+PYTHONS = {
+    "tf1.15": ((3, 7), (3, 7)),
+    "tf2.6": ((3, 7), (3, 9)),
+    "tf2.15": ((3, 9), (3, 11)),
+    "tf2.21": ((3, 10), (3, 13)),
+}
+
 
 def python_is_supported(version_info):
     """True for the Python versions that some supported TensorFlow runs on: 3.7 and 3.9 up."""
@@ -47,6 +55,15 @@ def tensorflow_for_python(version_info):
     return lane_requirements("tf2.21")
 
 
+def _check_python(lane, version_info):
+    first, last = PYTHONS[lane]
+    if not first <= tuple(version_info[:2]) <= last:
+        raise ValueError(
+            "TensorFlow %s does not run on Python %d.%d, but on %d.%d to %d.%d"
+            % ((lane[2:],) + tuple(version_info[:2]) + first + last)
+        )
+
+
 def tensorflow_from_option(option, version_info):
     """Returns the pip requirements for what a person wrote after TF=.
 
@@ -54,18 +71,25 @@ def tensorflow_from_option(option, version_info):
         option: a lane ("tf2.6"), a version ("2.6.5"), pip requirements ("tensorflow==2.16.2"),
             or "" for the default of the Python version.
         version_info: (major, minor, ...), as sys.version_info.
+
+    Raises:
+        ValueError: it is none of these, or that TensorFlow does not run on that Python.
     """
     option = option.strip()
     if not option:
         return tensorflow_for_python(version_info)
-    if option in LANES:
-        return lane_requirements(option)
-    if not option[0].isdigit():
-        return option.split()
     for lane in LANES:
         requirements = lane_requirements(lane)
-        if requirements[0].endswith("==" + option):
+        if option == lane or requirements[0].endswith("==" + option):
+            _check_python(lane, version_info)
             return requirements
+    if not option[0].isdigit():
+        if not option.startswith("tensorflow"):
+            raise ValueError(
+                "TF=%s is no TensorFlow: expected one of %s, a version such as 2.15.1, or pip "
+                'requirements such as "tensorflow==2.16.2"' % (option, ", ".join(sorted(LANES)))
+            )
+        return option.split()
     distribution = "tensorflow-cpu" if platform.machine() == "x86_64" else "tensorflow"
     if int(option.split(".")[0]) < 2:
         # The versions before 2 have no slim distribution for every release, and the table's bounds.

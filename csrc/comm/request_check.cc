@@ -221,7 +221,7 @@ class Checker {
         return Refuse("recv_displacements" + place +
                       std::to_string(request_.receive_displacements[i]) + " and recv_counts" +
                       place + std::to_string(request_.receive_counts[i]) +
-                      ", whose sum does not fit 64 bits.");
+                      ", whose end in bytes does not fit 64 bits.");
       }
     }
     return Status::Ok();

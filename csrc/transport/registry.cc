@@ -31,8 +31,8 @@ std::string KnownNames() {
 }
 
 std::string HowToName() {
-  return "Set NPU_BRIDGE_TRANSPORT to one of: " + KnownNames() +
-         "; or to the path of a transport library (with a '/').";
+  return "This build has: " + KnownNames() +
+         ". Set NPU_BRIDGE_TRANSPORT to auto, or to the path of a transport library (with a '/').";
 }
 
 Status AskForInterface(const std::string& who, npu_transport_interface_function function,

@@ -199,7 +199,10 @@ def receive(
     sr_tag = op_arguments.integer(sr_tag, at, "sr_tag")
     src_rank = op_arguments.integer(src_rank, at, "src_rank")
     group = op_arguments.group(group, at)
-    static = tf.TensorShape(shape)
+    try:
+        static = tf.TensorShape(shape)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{at}: shape must be fully known, got {shape!r}: {error}") from None
     if not static.is_fully_defined():
         raise ValueError(f"{at}: shape must be fully known, got {static}.")
     result = library.ops().hcom_receive(

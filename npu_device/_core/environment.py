@@ -109,7 +109,10 @@ _CARD_RULE = _matching(
     "(^eth), a name (=eth0) or a name to leave out (^=eth0)",
 )
 _TRANSPORT = Kind(
-    "transport", "auto, shm, gloo, hccl, or the path of a transport library", _parse_transport
+    "transport",
+    "auto, shm, or the path (with a /) of a transport library that exists; gloo and hccl are not in "
+    "this build",
+    _parse_transport,
 )
 
 # fmt: off

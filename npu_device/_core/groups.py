@@ -28,7 +28,10 @@ def check_name(group: Any) -> str:
     """
     if not isinstance(group, str):
         raise ValueError(f"group is {group!r}, allowed is a str of 1 to {MAX_NAME_BYTES} bytes.")
-    length = len(group.encode("utf-8", "surrogatepass"))
+    try:
+        length = len(group.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise ValueError(f"group is {group!r}, which has no form in UTF-8: {error}.") from None
     if not 1 <= length <= MAX_NAME_BYTES:
         raise ValueError(
             f"group is {group!r}, which has {length} bytes in UTF-8; allowed are 1 to "

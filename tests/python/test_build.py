@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -160,9 +161,38 @@ def test_a_python_without_tensorflow_has_none(python):
     ],
 )
 def test_the_tensorflow_option(option, expected):
-    found = supported.tensorflow_from_option(option, (3, 11, 7))
+    version = (3, 9, 7) if "2.6" in option else (3, 11, 7)
+    found = supported.tensorflow_from_option(option, version)
     assert found[0].startswith("tensorflow")
     assert ["==" + found[0].split("==")[1], *found[1:]] == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "version", "text"),
+    [
+        ("tf3", (3, 11), "TF=tf3 is no TensorFlow: expected one of tf1.15, tf2.15"),
+        ("requests", (3, 11), "TF=requests is no TensorFlow"),
+        ("tf2.6", (3, 13), "TensorFlow 2.6 does not run on Python 3.13, but on 3.7 to 3.9"),
+        ("1.15.5", (3, 11), "TensorFlow 1.15 does not run on Python 3.11, but on 3.7 to 3.7"),
+    ],
+)
+def test_a_wrong_tensorflow_option_is_told(option, version, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        supported.tensorflow_from_option(option, version)
+
+
+@pytest.mark.parametrize("version", ["3.8", "2.7", "3.6.15"])
+def test_an_unsupported_python_is_told(version):
+    done = subprocess.run(
+        [os.path.join(ROOT, "tools", "find-python"), version],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        f"Python {version} has no supported TensorFlow: use Python 3.7 or 3.9 to 3.13.\n"
+    )
 
 
 @pytest.mark.parametrize("version", [(3, 8, 18), (3, 6, 15), (2, 7, 18)])

@@ -156,6 +156,7 @@ def test_bad_arguments(mode):
         refused(TypeError, "send_counts must hold integers",
                 lambda: hccl_ops.all_to_all_v(one, [1.5], [0], [1], [0]))
         refused(ValueError, "fully known", lambda: hccl_ops.receive([None], tf.float32, 0, 0))
+        refused(ValueError, "fully known", lambda: hccl_ops.receive([-1], tf.float32, 0, 0))
 
         # These depend on the group, and are found when the op runs.
         wrong = tf.errors.InvalidArgumentError

@@ -265,8 +265,11 @@ import os, signal, sys, atexit
 from npu_device._core import runtime
 class Native:
     descriptor = os.pipe()[1]
+    process = os.getpid()
+    begun = False
     def set_configuration_provider(self, provider): pass
-    def signal_descriptor(self): return self.descriptor
+    def signal_descriptor(self):
+        return -1 if self.begun and os.getpid() != self.process else self.descriptor
     def started(self): return True
     def shutdown(self): print("shutdown", flush=True)
 runtime.replace(runtime.Runtime(native_loader=Native))
@@ -278,21 +281,25 @@ def wakeup():
 """
 
 
+FORK = """
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    print("child", wakeup() == Native.descriptor, flush=True)
+"""
+
+
 @pytest.mark.parametrize(
     ("body", "output"),
     [
         ("atexit.register(print, 'script', flush=True)", "script\nshutdown\n"),
         ("sys.exit(3)", "shutdown\n"),
         ("raise KeyError", "shutdown\n"),
-        # The child of a fork leaves the job to its parent, and our descriptor alone.
-        (
-            "child = os.fork()\n"
-            "if child:\n"
-            "    os.waitpid(child, 0)\n"
-            "else:\n"
-            "    print('child', wakeup(), flush=True)\n",
-            "child -1\nshutdown\n",
-        ),
+        # The child of a rank leaves the job to its parent, and our descriptor alone.
+        ("Native.begun = True\n" + FORK, "child False\nshutdown\n"),
+        # One that was forked before forgets what was read, and may be a rank itself.
+        (FORK, "shutdown\nchild True\nshutdown\nshutdown\n"),
         ("print(wakeup() == Native.descriptor, flush=True)", "True\nshutdown\n"),
     ],
 )
