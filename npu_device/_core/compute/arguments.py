@@ -5,6 +5,7 @@ Every error names the op, the argument, what it wants and what it got.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Callable, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -36,7 +37,7 @@ def tensor(op: str, what: str, value: Any, dtype: Any = None) -> tf.Tensor:
         TypeError: it is none.
     """
     try:
-        return tf.convert_to_tensor(value, dtype=dtype, name=what)
+        return tf.convert_to_tensor(value, dtype=dtype)
     except (TypeError, ValueError) as error:
         wanted = "a tensor" if dtype is None else f"a tensor of {tf.as_dtype(dtype).name}"
         raise TypeError(
@@ -153,7 +154,9 @@ def scalars(op: str, dtype: Any, **values: Any) -> List[tf.Tensor]:
     """
     converted = []
     for what, value in values.items():
-        one = tf.convert_to_tensor(value, name=what)
+        # Numbers of Python become the dtype at once: float32 in between would round them.
+        number = isinstance(value, numbers.Real)
+        one = tensor(op, what, value, dtype if number else None)
         if one.shape.ndims is not None and one.shape.num_elements() not in (None, 1):
             raise ValueError(
                 f"{op}: {what} must be a scalar, got shape {tuple(one.shape.as_list())}"

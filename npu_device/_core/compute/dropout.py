@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from npu_device._core.compute.arguments import (
     floating,
     rank,
+    scalars,
     select,
     static_shape,
     static_value,
@@ -65,9 +66,9 @@ def dropout(
         return x
     with tf.name_scope(name, "dropout", [x]):
         shape = _mask_shape(op, x, noise_shape)
-        keep = _scalar(op, "keep_prob", keep_prob)
+        (keep,) = scalars(op, tf.float32, keep_prob=keep_prob)
         mask = tf.random.uniform(shape, dtype=tf.float32, seed=seed) < keep
-        return _apply(x, mask, keep)
+        return _apply(op, x, mask, keep_prob)
 
 
 def stateless_dropout(
@@ -105,13 +106,13 @@ def stateless_dropout(
         raise ValueError(f"{op}: p must be a number or scalar tensor in [0, 1), got {p!r}")
     with tf.name_scope(name, "stateless_dropout", [x]):
         shape = _mask_shape(op, x, noise_shape)
-        keep = 1.0 - _scalar(op, "p", p)
+        (dropped,) = scalars(op, tf.float32, p=p)
         seeds = tf.stack(
             [tf.reshape(tf.cast(tensor(op, what, value), tf.int64), [])
              for what, value in (("seed", seed), ("offset", offset))]
         )  # fmt: skip
-        mask = tf.random.stateless_uniform(shape, seeds, dtype=tf.float32) < keep
-        return _apply(x, mask, keep)
+        mask = tf.random.stateless_uniform(shape, seeds, dtype=tf.float32) >= dropped
+        return _apply(op, x, mask, 1 - p if isinstance(p, numbers.Real) else 1.0 - dropped)
 
 
 def drop_out_gen_mask(
@@ -164,7 +165,7 @@ def drop_out_do_mask(x: Any, mask: Any, keep_prob: Any, name: Optional[str] = No
     with tf.name_scope(name, "drop_out_do_mask", [x, mask]):
         places = tf.constant([1 << place for place in range(8)], tf.int32)
         bits = tf.not_equal(tf.bitwise.bitwise_and(tf.cast(mask, tf.int32)[:, None], places), 0)
-        return _apply(x, _first(tf.reshape(bits, [-1]), x), keep_prob)
+        return _apply("drop_out_do_mask", x, _first(tf.reshape(bits, [-1]), x), keep_prob)
 
 
 def drop_out_gen_mask_v3(
@@ -254,24 +255,25 @@ def drop_out_do_mask_v3(x: Any, mask: Any, keep_prob: Any, name: Optional[str] =
 
     Source of the contract: CANN TF Adapter API, op DropOutDoMaskV3.
     """
-    x = floating("drop_out_do_mask_v3", "x", x)
-    mask = tf.cast(tensor("drop_out_do_mask_v3", "mask", mask), tf.bool)
-    with tf.name_scope(name, "drop_out_do_mask_v3", [x, mask]):
+    op = "drop_out_do_mask_v3"
+    x = floating(op, "x", x)
+    mask = tf.cast(tensor(op, "mask", mask), tf.bool)
+    with tf.name_scope(name, op, [x, mask]):
         known = x.shape.as_list() if x.shape.is_fully_defined() else None
         dims, mask_dims = x.shape.ndims, mask.shape.ndims
         if known is not None and _has_blocks(known) and mask_dims == dims + 2:
             rows = tf.transpose(mask, _between_layouts(dims, to_mask=False))
-            return _apply(x, tf.reshape(rows, known), keep_prob)
+            return _apply(op, x, tf.reshape(rows, known), keep_prob)
         if mask_dims == 1 and dims != 1:
-            return _apply(x, _first(mask, x), keep_prob)
+            return _apply(op, x, _first(mask, x), keep_prob)
         if mask_dims == 1 and not mask.shape.is_compatible_with(x.shape):
-            return _apply(x, _first(mask, x), keep_prob)
+            return _apply(op, x, _first(mask, x), keep_prob)
         if not mask.shape.is_compatible_with(x.shape):
             raise ValueError(
-                f"drop_out_do_mask_v3: a mask of shape {tuple(mask.shape.as_list())} was not made "
+                f"{op}: a mask of shape {tuple(mask.shape.as_list())} was not made "
                 f"for x of shape {tuple(x.shape.as_list())}"
             )
-        return _apply(x, mask, keep_prob)
+        return _apply(op, x, mask, keep_prob)
 
 
 def check_mask_dtype(op: str, dtype: Any) -> None:
@@ -302,13 +304,6 @@ def _checked_probability(op: str, what: str, value: Any) -> bool:
     if not 0 < value <= 1:
         raise ValueError(f"{op}: {what} must be a number or scalar tensor in (0, 1], got {value!r}")
     return value == 1
-
-
-def _scalar(op: str, what: str, value: Any) -> tf.Tensor:
-    value = tensor(op, what, value)
-    if value.shape.ndims not in (None, 0) and value.shape.num_elements() != 1:
-        raise ValueError(f"{op}: {what} must be a scalar, got shape {tuple(value.shape.as_list())}")
-    return tf.reshape(tf.cast(value, tf.float32), [])
 
 
 def _mask_shape(op: str, x: tf.Tensor, noise_shape: Any) -> Any:
@@ -355,13 +350,15 @@ def _kept(op: str, shape: Any, prob: Any, seed: int, seed2: int) -> tf.Tensor:
     uniform = tf.raw_ops.RandomUniform(
         shape=tf.convert_to_tensor(shape), dtype=tf.float32, seed=seed, seed2=seed2
     )
-    return uniform < _scalar(op, "prob", prob)
+    (keep,) = scalars(op, tf.float32, prob=prob)
+    return uniform < keep
 
 
-def _apply(x: tf.Tensor, mask: tf.Tensor, keep: Any) -> tf.Tensor:
+def _apply(op: str, x: tf.Tensor, mask: tf.Tensor, keep_prob: Any) -> tf.Tensor:
     # Selected, not multiplied: a dropped infinity is 0, not a NaN.
     wide = widened(x)
-    scaled = wide / tf.reshape(tf.cast(keep, wide.dtype), [])
+    (keep,) = scalars(op, wide.dtype, keep_prob=keep_prob)
+    scaled = wide / keep
     result = tf.cast(select(mask, scaled, tf.zeros_like(scaled)), x.dtype.base_dtype)
     result.set_shape(x.shape)
     return result

@@ -71,7 +71,10 @@ def decode_and_crop_and_resize_jpeg(
     contents, size = _contents(op, image), _entries(op, "size", size, 2, 1)
     window = _entries(op, "crop_size", crop_size, 4, 0)
     with tf.name_scope(name, op, [contents]):
-        return _resized(tf.image.decode_and_crop_jpeg(contents, window, channels=3), size)
+        # Decoding the part only gives other colors along its border.
+        whole = tf.image.decode_jpeg(contents, channels=3)
+        start = tf.concat([window[:2], [0]], axis=0)
+        return _resized(tf.slice(whole, start, tf.concat([window[2:], [3]], axis=0)), size)
 
 
 def decode_image(
