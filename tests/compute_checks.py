@@ -33,7 +33,10 @@ def run(function, *arrays, tolerance=1e-5):
         assert len(eager) == len(flat)
         for one, other in zip(flat, eager):
             np.testing.assert_allclose(
-                np.asarray(one, np.float64), np.asarray(other.numpy(), np.float64), tolerance, tolerance
+                np.asarray(one, np.float64),
+                np.asarray(other.numpy(), np.float64),
+                tolerance,
+                tolerance,
             )
     return values
 
@@ -112,7 +115,9 @@ def check_gradients(function, reference, upstream, *arrays):
 
 def tf_variable(variable):
     """Returns TensorFlow's variable of a variable of Keras 3, and others as they are."""
-    return getattr(variable, "_value", variable) if "keras" in type(variable).__module__ else variable
+    return (
+        getattr(variable, "_value", variable) if "keras" in type(variable).__module__ else variable
+    )
 
 
 class Op:

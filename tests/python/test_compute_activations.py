@@ -115,8 +115,10 @@ def test_prelu(shape, dtype, tolerance):
 @pytest.mark.parametrize("shape", WEIGHTS)
 def test_the_gradients_of_prelu(shape):
     random = np.random.RandomState(3)
-    x, weight, dy = random.normal(size=(4, 2, 3)), random.normal(size=shape), random.normal(
-        size=(4, 2, 3)
+    x, weight, dy = (
+        random.normal(size=(4, 2, 3)),
+        random.normal(size=shape),
+        random.normal(size=(4, 2, 3)),
     )
     check_gradients(npu_aicore_ops.prelu, prelu, dy, x, weight)
     got = run(lambda dy, x, w: npu_aicore_ops.prelu_grad(Op([x, w]), dy), dy, x, weight)

@@ -14,7 +14,7 @@ from tensorflow.python.framework import ops
 
 from npu_bridge.estimator import npu_aicore_ops, npu_ops
 from npu_bridge.npu_cpu import npu_cpu_ops
-from tests.compute_checks import FLOATS, gradients, rounded, run, run_in
+from tests.compute_checks import FLOATS, gradients, rounded, run
 
 pytestmark = pytest.mark.core
 

@@ -170,7 +170,9 @@ def test_the_experimental_rank_queries(monkeypatch):
     text = experimental_hccl.c_str("größe")
     assert isinstance(text, ctypes.c_char_p)
     assert text.value.decode() == "größe"
-    with pytest.raises(NotImplementedError, match=r"graph_adaptor.so is not available.*hccl.manage"):
+    with pytest.raises(
+        NotImplementedError, match=r"graph_adaptor.so is not available.*hccl.manage"
+    ):
         experimental_hccl.hccl_graph_adp_ctypes.HcomGetActualRankSize(text)
     assert not hasattr(experimental_hccl.hccl_graph_adp_ctypes, "__wrapped__")
 

@@ -65,9 +65,7 @@ def test_the_raw_gradient_op_of_layer_norm(begin):
     dy = np.random.RandomState(2).normal(size=SHAPE)
     _, mean, variance = layer_norm(x, gamma, beta, begin)
     got = run(npu_ops.gen_npu_ops.fused_layer_norm_grad, dy, x, variance, mean, gamma)
-    wanted = gradients(
-        lambda *a: npu_aicore_ops.layer_norm(*a, begin, begin), dy, x, gamma, beta
-    )
+    wanted = gradients(lambda *a: npu_aicore_ops.layer_norm(*a, begin, begin), dy, x, gamma, beta)
     for one, other in zip(got, wanted):
         np.testing.assert_allclose(one, other, 1e-8, 1e-10)
 

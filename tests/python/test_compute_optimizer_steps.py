@@ -46,18 +46,16 @@ def test_lars_of_zeros_is_finite(zero):
     np.testing.assert_allclose(got, lars(w, g, 0.01), 1e-10)
 
 
+@pytest.mark.parametrize("use_clip", [False, True])
 @pytest.mark.parametrize(("rate", "clipped"), [(1.0, False), (1e-5, True)])
 @pytest.mark.parametrize(("dtype", "tolerance"), FLOATS)
-def test_larsv2(rate, clipped, dtype, tolerance):
+def test_larsv2(rate, clipped, use_clip, dtype, tolerance):
     w, g = arrays(2, dtype)
-    for use_clip in (False, True):
-        got = run_in(
-            dtype, lambda w, g: npu_ops.LARSV2(w, g, 0.1, rate, 0.02, 1e-3, use_clip), w, g
-        )
-        wanted = lars(w, g, 0.1, rate, 0.02, 1e-3, use_clip)
-        np.testing.assert_allclose(got, wanted, 2 * tolerance)
-        if use_clip and clipped:
-            np.testing.assert_allclose(wanted, g + 0.1 * w)
+    got = run_in(dtype, lambda w, g: npu_ops.LARSV2(w, g, 0.1, rate, 0.02, 1e-3, use_clip), w, g)
+    wanted = lars(w, g, 0.1, rate, 0.02, 1e-3, use_clip)
+    np.testing.assert_allclose(got, wanted, 2 * tolerance)
+    if use_clip and clipped:
+        np.testing.assert_allclose(wanted, g + 0.1 * w)
 
 
 def test_the_gradient_of_larsv2():
@@ -205,9 +203,7 @@ def test_a_step_of_lamb_updates_variables(use_resource):
 def test_the_gradient_of_lamb():
     values = arrays(4)
     ups = [np.ones(SHAPE), np.full(SHAPE, 0.5), np.full(SHAPE, -1.0)]
-    check_gradients(
-        lambda *a: make_lamb(*a, 3.0), lambda *a: lamb(*a, 3, 1.0, 0.05), ups, *values
-    )
+    check_gradients(lambda *a: make_lamb(*a, 3.0), lambda *a: lamb(*a, 3, 1.0, 0.05), ups, *values)
 
 
 @pytest.mark.parametrize("g_norm", [0.0, 2.0])

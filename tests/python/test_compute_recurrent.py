@@ -21,13 +21,13 @@ from tests.compute_checks import (
     tf_variable,
 )
 
-pytestmark = pytest.mark.core
+core = pytest.mark.core
 
 STEPS, BATCH, INPUTS, HIDDEN = 4, 3, 5, 2
 RAW = npu_ops.gen_npu_ops
 
 
-@pytest.fixture(params=["control flow 1", "control flow 2"], autouse=True)
+@pytest.fixture(params=["control flow 1", "control flow 2"])
 def control_flow(request):
     """Loops are made in another way by each of TensorFlow's versions of control flow."""
     was_on = tf.control_flow_v2_enabled()
@@ -123,9 +123,12 @@ def same(got, wanted, tolerance):
         np.testing.assert_allclose(one, other, tolerance, 3 * tolerance)
 
 
+@core
 @pytest.mark.parametrize(("dtype", "tolerance"), FLOATS)
 def test_basic_lstm_cell(dtype, tolerance):
-    inputs = normal(*[shape[1:] if len(shape) == 3 else shape for shape in LSTM_SHAPES], dtype=dtype)
+    inputs = normal(
+        *[shape[1:] if len(shape) == 3 else shape for shape in LSTM_SHAPES], dtype=dtype
+    )
     x, w, b, h, c = inputs
     got = run_in(
         dtype, lambda *a: npu_ops.basic_lstm_cell(*a, 1.0, 0.5, True, "tanh"), x, h, c, w, b
@@ -133,6 +136,7 @@ def test_basic_lstm_cell(dtype, tolerance):
     same(got, basic_lstm_cell(x, h, c, w, b), tolerance)
 
 
+@core
 @any_lengths
 @both_ways
 @pytest.mark.parametrize(("dtype", "tolerance"), FLOATS)
@@ -165,6 +169,7 @@ def test_dynamic_gru_v2(direction, lengths, order, after):
     same(got, gru(*inputs, lengths, order, after, reverse), 1e-10)
 
 
+@core
 @pytest.mark.parametrize(("dtype", "tolerance"), FLOATS)
 def test_dtypes_of_the_gru(dtype, tolerance):
     inputs = normal(*GRU_SHAPES, dtype=dtype)
@@ -174,6 +179,7 @@ def test_dtypes_of_the_gru(dtype, tolerance):
     same(got, gru(*inputs), 2 * tolerance)
 
 
+@core
 @any_lengths
 @pytest.mark.parametrize(("order", "after"), [("zrh", True), ("rzh", False)])
 def test_dynamic_augru(lengths, order, after):
@@ -188,9 +194,9 @@ def test_dynamic_augru(lengths, order, after):
     same(got, gru(*inputs, lengths, order, after, attention=attention), 1e-10)
 
 
-def test_without_attention_an_augru_is_a_gru():
+@core
+def test_without_attention_an_augru_is_a_gru(control_flow):
     inputs = normal(*GRU_SHAPES)
-    x, w, u, b, c, h = inputs
     got = run(
         lambda x, w, u, b, c, h, a: RAW.dynamic_augru(x, w, u, a, b, c, None, h),
         *inputs,
@@ -202,7 +208,7 @@ def test_without_attention_an_augru_is_a_gru():
 
 @any_lengths
 @both_ways
-def test_the_gradients_of_the_lstm(direction, lengths):
+def test_the_gradients_of_the_lstm(direction, lengths, control_flow):
     inputs = normal(*LSTM_SHAPES)
     ups = [np.random.RandomState(k).normal(size=(STEPS, BATCH, HIDDEN)) for k in range(8)]
     # What a step that is not there computes is not defined, and so has no gradient.
@@ -212,9 +218,7 @@ def test_the_gradients_of_the_lstm(direction, lengths):
     def function(x, w, b, h, c):
         return RAW.dynamic_rnn(x, w, b, lengths, h, c, direction=direction)
 
-    check_gradients(
-        function, lambda *a: lstm(*a, lengths=lengths, reverse=reverse), ups, *inputs
-    )
+    check_gradients(function, lambda *a: lstm(*a, lengths=lengths, reverse=reverse), ups, *inputs)
 
 
 @any_lengths
@@ -238,6 +242,7 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
+@core
 def test_the_gradient_function_of_the_cell():
     x, w, b, h, c = normal(*[one[1:] if len(one) == 3 else one for one in LSTM_SHAPES])
     inputs = [x, h, c, w, b]
@@ -245,9 +250,7 @@ def test_the_gradient_function_of_the_cell():
     got = run(
         lambda *a: npu_ops.basic_lstm_cell_grad(Op(a[:5], forget_bias=0.5), *a[5:]), *inputs, *ups
     )
-    wanted = gradients(
-        lambda *a: npu_ops.basic_lstm_cell(*a, 1.0, 0.5, True, "tanh"), ups, *inputs
-    )
+    wanted = gradients(lambda *a: npu_ops.basic_lstm_cell(*a, 1.0, 0.5, True, "tanh"), ups, *inputs)
     same(got, wanted, 1e-10)
 
 
@@ -352,6 +355,7 @@ def values_of(variables, session):
     return [session.run(tf.cast(tf_variable(one), tf.float64)) for one in variables]
 
 
+@core
 @pytest.mark.parametrize("dtype", [tf.float16, tf.float32])
 @any_lengths
 def test_the_layer_dynamic_rnn(dtype, lengths):
@@ -380,6 +384,7 @@ def test_the_layer_dynamic_rnn(dtype, lengths):
     same(got, lstm(x, w, b, zeros, zeros, lengths, 1.0), tolerance)
 
 
+@core
 def test_the_layer_dynamic_rnn_takes_states_and_weights():
     x, w, b, h, c = normal(*LSTM_SHAPES, dtype="float32")
     with tf.Graph().as_default(), tf.Session() as session:
@@ -388,10 +393,13 @@ def test_the_layer_dynamic_rnn_takes_states_and_weights():
     same(got, lstm(x, w, b, h, c, reverse=True), 1e-5)
 
 
+@core
 @pytest.mark.parametrize("kind", ["dynamicgruv2", "dynamicaugru"])
 @pytest.mark.parametrize("dtype", [tf.float16, tf.float32])
 def test_the_gru_layers(kind, dtype):
-    x, attention, h = normal((STEPS, BATCH, INPUTS), (STEPS, BATCH), (BATCH, HIDDEN), dtype="float16")
+    x, attention, h = normal(
+        (STEPS, BATCH, INPUTS), (STEPS, BATCH), (BATCH, HIDDEN), dtype="float16"
+    )
     lengths = [4, 2, 0]
     with tf.Graph().as_default(), tf.Session() as session:
         if kind == "dynamicgruv2":
@@ -428,7 +436,8 @@ def test_a_layer_with_an_unknown_batch_and_length():
             assert one.shape == (STEPS, BATCH, HIDDEN)
 
 
-def test_a_layer_learns():
+@core
+def test_a_layer_learns(control_flow):
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         x = tf.constant(np.random.RandomState(1).normal(size=(STEPS, 8, INPUTS)), tf.float32)
@@ -442,6 +451,7 @@ def test_a_layer_learns():
         assert session.run(loss) < 0.5 * before
 
 
+@core
 def test_a_layer_eagerly():
     if not tf.executing_eagerly():
         pytest.skip("this TensorFlow has eager execution off")
@@ -455,6 +465,7 @@ def test_a_layer_eagerly():
     assert all(np.abs(one.numpy()).max() > 0 for one in found)
 
 
+@core
 @pytest.mark.parametrize("layer", [layers.DynamicRNN, layers.DynamicGRUV2, layers.DynamicAUGRU])
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -494,6 +505,7 @@ def test_the_layers_say_what_they_do_not_do(layer, arguments, message):
         layer(**all_arguments)
 
 
+@core
 def test_the_layers_keep_their_arguments():
     layer = layers.DynamicRNN(4, tf.float32, forget_bias=0.5, is_training=False)
     assert (layer.cell_type, layer.use_peephole, layer.forget_bias) == ("LSTM", False, 0.5)
@@ -507,6 +519,7 @@ def test_the_layers_keep_their_arguments():
     assert (augru_layer.gate_order, augru_layer.reset_after) == ("rzh", False)
 
 
+@core
 def test_shapes_that_do_not_belong_together():
     x, w, b, h, c = (tf.zeros(shape) for shape in LSTM_SHAPES)
     with pytest.raises(ValueError, match=r"dynamic_rnn: x must have 3 dimensions \[num_step"):
@@ -545,6 +558,7 @@ class _Cell:
             pytest.skip("this TensorFlow has no RNN cells")
 
 
+@core
 @any_lengths
 def test_npu_dynamic_rnn(lengths):
     x = np.random.RandomState(1).normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
@@ -565,6 +579,7 @@ def test_npu_dynamic_rnn(lengths):
     np.testing.assert_allclose(state, h[-1], 1e-5, 1e-6)
 
 
+@core
 def test_npu_dynamic_rnn_needs_a_known_length():
     with tf.Graph().as_default(), pytest.raises(ValueError, match=r"max_time, must be known"):
         npu_dynamic_rnn(None, tf.placeholder(tf.float32, [None, 2, 3]), dtype=tf.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any, List
 
 import tensorflow.compat.v1 as tf
@@ -42,14 +43,15 @@ class _DynamicBasic(_layer_class()):
     ) -> None:
         dtype = tf.as_dtype(dtype)
         layer = type(self).__name__
-        if isinstance(hidden_size, bool) or not isinstance(hidden_size, int) or hidden_size < 1:
+        integer = isinstance(hidden_size, numbers.Integral) and not isinstance(hidden_size, bool)
+        if not integer or hidden_size < 1:
             raise ValueError(
                 f"{layer}: hidden_size must be an integer above 0, got {hidden_size!r}"
             )
         if dtype not in (tf.float16, tf.float32):
             raise ValueError(f"{layer}: dtype must be float16 or float32, got {dtype.name}")
         super().__init__(dtype=dtype)
-        self._hidden_size = hidden_size
+        self._hidden_size = int(hidden_size)
         self._weights_dtype = dtype
         self._direction = direction
         self._cell_depth = cell_depth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -269,7 +270,7 @@ def _checked(
             )
         spatial.append((four[height], four[width]))
     stride, dilation = spatial
-    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+    if not isinstance(groups, numbers.Integral) or groups < 1:
         raise ValueError(f"{op}: deformable_groups must be an integer above 0, got {groups!r}")
     own = x.shape.as_list()
     if own[channels] is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -207,7 +208,7 @@ def random_choice_with_mask(
     """
     op = "randomchoicewithmask"
     x = _mask(op, x)
-    if isinstance(count, bool) or not isinstance(count, int):
+    if isinstance(count, bool) or not isinstance(count, numbers.Integral):
         raise TypeError(f"{op}: count must be an integer, got {count!r}")
     if count < 0:
         raise ValueError(f"{op}: count must be at least 0, got {count}")
@@ -245,7 +246,7 @@ def stateless_random_choice_with_mask(
     """
     op = "stateless_random_choice_with_mask"
     x = _mask(op, x)
-    if isinstance(count, int) and count < 0:
+    if isinstance(count, numbers.Integral) and count < 0:
         raise ValueError(f"{op}: count must be at least 0, got {count}")
     with tf.name_scope(name, op, [x]):
         wanted = tf.reshape(tf.cast(tensor(op, "count", count), tf.int32), [])

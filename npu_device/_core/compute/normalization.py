@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -27,7 +28,7 @@ def centralization(x: Any, axes: Sequence[int], name: Optional[str] = None) -> t
     Source of the contract: CANN TF Adapter API, npu_aicore_ops.centralization.
     """
     x = floating("centralization", "x", x)
-    axes = [axes] if isinstance(axes, int) else list(axes)
+    axes = [axes] if isinstance(axes, numbers.Integral) else list(axes)
     for axis in axes:
         _axis("centralization", "axes", axis, x)
     with tf.name_scope(name, "centralization", [x]):
@@ -133,7 +134,7 @@ def layer_norm_grad(
 
 def _axis(op: str, what: str, axis: Any, x: tf.Tensor) -> int:
     """Returns an axis counted from the front."""
-    if isinstance(axis, bool) or not isinstance(axis, int):
+    if isinstance(axis, bool) or not isinstance(axis, numbers.Integral):
         raise TypeError(f"{op}: {what} must be an integer, got {axis!r}")
     dims = x.shape.ndims
     if dims is None:
