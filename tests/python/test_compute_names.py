@@ -163,7 +163,7 @@ def test_the_graph_manager_says_once_that_it_has_no_effect(said):
     assert scoped_graph_manager.tf_adapter is profiler.tf_adapter is tf_adapter
 
 
-def test_the_experimental_rank_queries(monkeypatch):
+def test_the_experimental_rank_queries():
     assert experimental_hccl.get_user_rank_size() == 1
     assert experimental_hccl.get_user_rank_id() == 0
     assert experimental_hccl.get_actual_rank_size() == 1
