@@ -22,7 +22,10 @@ def _layer_class() -> Any:
         return base.Layer
 
 
-class _DynamicBasic(_layer_class()):
+_Layer: Any = _layer_class()
+
+
+class _DynamicBasic(_Layer):
     """What the recurrent layers share.
 
     Args and their checks: see the layers. Only what is computed for one value is checked here.

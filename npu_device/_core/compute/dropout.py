@@ -102,7 +102,7 @@ def stateless_dropout(
     Source of the contract: CANN TF Adapter API, npu_cpu_ops.stateless_dropout.
     """
     x = _floating_or_value_error(op, x)
-    if isinstance(p, numbers.Real) and not 0 <= p < 1:
+    if isinstance(p, numbers.Real) and not 0 <= float(p) < 1:
         raise ValueError(f"{op}: p must be a number or scalar tensor in [0, 1), got {p!r}")
     with tf.name_scope(name, "stateless_dropout", [x]):
         shape = _mask_shape(op, x, noise_shape)
@@ -301,7 +301,7 @@ def _checked_probability(op: str, what: str, value: Any) -> bool:
     """Checks a number, and returns whether it is 1."""
     if not isinstance(value, numbers.Real):
         return False
-    if not 0 < value <= 1:
+    if not 0 < float(value) <= 1:
         raise ValueError(f"{op}: {what} must be a number or scalar tensor in (0, 1], got {value!r}")
     return value == 1
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional
 
 import tensorflow.compat.v1 as tf
 
 from npu_device._core.compute.arguments import floating, same_dtype, vector_jacobian, widened
 
 
-def centralization(x: Any, axes: Sequence[int], name: Optional[str] = None) -> tf.Tensor:
+def centralization(x: Any, axes: Any, name: Optional[str] = None) -> tf.Tensor:
     """Subtracts the mean over some dimensions.
 
     Args:
         x: a floating-point tensor of any shape.
-        axes: the dimensions, from -rank to rank - 1.
+        axes: the dimensions, a list of integers from -rank to rank - 1.
         name: a name for the result.
 
     Returns:

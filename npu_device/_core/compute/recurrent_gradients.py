@@ -38,8 +38,8 @@ def basic_lstm_cell(
         One for each input.
     """
 
-    def function(*arguments: Any) -> Any:
-        return lstm.basic_lstm_cell(*arguments, forget_bias=forget_bias)
+    def function(x: Any, h: Any, c: Any, w: Any, b: Any) -> Any:
+        return lstm.basic_lstm_cell(x, h, c, w, b, forget_bias=forget_bias)
 
     return vector_jacobian(function, _floats(inputs), gradients)
 
