@@ -27,4 +27,9 @@ from hccl.manage.api import (
 )
 from hccl.split.api import set_split_strategy_by_idx, set_split_strategy_by_size
 from npu_bridge.estimator import npu_ops
+from npu_bridge.estimator.npu import npu_rnn
+from npu_bridge.estimator.npu_unary_ops import npu_unary_ops
 from npu_bridge.hccl import hccl_ops
+from npu_bridge.npu_cpu import npu_cpu_ops
+from npu_bridge.profiler import profiler
+from npu_bridge.scoped_graph_manager import scoped_graph_manager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_device._core import operations
+from npu_device._core.compute import raw_ops
 from npu_device._core.version import VERSION
 
 __all__ = ["get_gen_ops", "npu_bridge_handle", "version"]
@@ -12,15 +12,17 @@ __all__ = ["get_gen_ops", "npu_bridge_handle", "version"]
 version = VERSION
 
 #: What `get_gen_ops` returns.
-npu_bridge_handle = operations.load()
+npu_bridge_handle = raw_ops.load()
 
 
 def get_gen_ops() -> Any:
-    """Returns the module of Python functions that TensorFlow made for the ops.
+    """Returns the module of the raw ops, which gen_npu_ops and its other names are.
 
-    They are named after the ops (hcom_all_reduce for HcomAllReduce) and take their inputs and
-    attributes as keyword arguments. Ops made by them are paired with their peers by the names of
-    their nodes. Prefer npu_bridge.hccl.hccl_ops, which checks arguments and pairs by more.
+    Functions of compiled ops are named after the ops (hcom_all_reduce for HcomAllReduce) and take
+    their inputs and attributes as keyword arguments. Collectives made by them are paired with their
+    peers by the names of their nodes: prefer npu_bridge.hccl.hccl_ops, which checks arguments and
+    pairs by more. Computing ops (gelu, drop_out_gen_mask, dynamic_rnn ...) are made of TensorFlow's
+    ops. What is not available on CPU ranks raises NotImplementedError when it is called.
 
     Returns:
         The module.

@@ -1,0 +1,1 @@
+"""Names that are published as experimental."""

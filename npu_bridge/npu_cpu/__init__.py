@@ -1,0 +1,1 @@
+"""Ops that the NPU's processor computes beside its matrix units."""

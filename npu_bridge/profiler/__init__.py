@@ -1,0 +1,1 @@
+"""Profiles of parts of a script."""

@@ -1,0 +1,1 @@
+"""The lifetime of graphs on the device."""

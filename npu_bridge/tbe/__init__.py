@@ -1,0 +1,1 @@
+"""Ops for the NPU's matrix and vector units."""
