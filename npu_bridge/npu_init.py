@@ -27,4 +27,42 @@ from hccl.manage.api import (
 )
 from hccl.split.api import set_split_strategy_by_idx, set_split_strategy_by_size
 from npu_bridge.estimator import npu_ops
+from npu_bridge.estimator.npu import keras_to_npu, npu_plugin, npu_scope, npu_strategy, util
+from npu_bridge.estimator.npu.npu_config import (
+    DumpConfig,
+    DynamicInputConfig,
+    MemoryConfig,
+    NPURunConfig,
+    ProfilingConfig,
+    decorator_tf_session,
+)
+from npu_bridge.estimator.npu.npu_estimator import NPUEstimator, NPUEstimatorSpec
+from npu_bridge.estimator.npu.npu_hook import (
+    NPUBroadcastGlobalVariablesHook,
+    NPUCheckpointSaverHook,
+    NPUOutputTensorHook,
+    SetIterationsVarHook,
+    TellMeStepOrLossHook,
+)
+from npu_bridge.estimator.npu.session_helpers import (
+    NpuEmptyHook,
+    close_session,
+    experimental_options,
+    get_npu_local_rank_id,
+    get_npu_local_rank_size,
+    get_npu_rank_id,
+    get_npu_rank_size,
+    init_resource,
+    npu_callbacks_append,
+    npu_clear_session,
+    npu_config_proto,
+    npu_graph_options,
+    npu_hooks_append,
+    npu_keras_optimizer,
+    npu_optimizer_options,
+    npu_run_config_init,
+    npu_tf_optimizer,
+    set_keras_session_npu_config,
+    shutdown_resource,
+)
 from npu_bridge.hccl import hccl_ops

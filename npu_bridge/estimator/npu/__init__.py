@@ -1,0 +1,1 @@
+"""Estimator, hooks, optimizers and options for training on ranks."""
