@@ -6,7 +6,7 @@ from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from npu_bridge.estimator.npu.npu_hook import AgreedTimer, NPUCheckpointSaverHook
+from npu_bridge.estimator.npu.npu_hook import AgreedTimer, NPUCheckpointSaverHook, tell_of_save
 from npu_device._core import iteration_loop, job_values
 
 
@@ -61,8 +61,7 @@ class SharingSaverHook(NPUCheckpointSaverHook):
         if not listeners:
             return False
         self._share()
-        stop = any([bool(listener.after_save(session, step)) for listener in listeners])
-        return job_values.any_rank(stop)
+        return job_values.any_rank(tell_of_save(listeners, session, step))
 
 
 class StopAtStepHook(tf.train.SessionRunHook):

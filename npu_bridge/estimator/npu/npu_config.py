@@ -52,7 +52,8 @@ class NPURunConfig(estimator_classes.RunConfig):
 
     Args:
         iterations_per_loop: training steps that one Session.run takes, 1 or more.
-        save_checkpoints_steps: steps between checkpoints; 100 if save_checkpoints_secs is None, too.
+        save_checkpoints_steps: steps between checkpoints; 100 where neither steps nor seconds are
+            given.
         horovod_mode: True leaves ranks alone: no broadcast of variables, and every rank writes
             checkpoints itself.
         distribute: a strategy for parameter servers, only together with a cluster in TF_CONFIG.

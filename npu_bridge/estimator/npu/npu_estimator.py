@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import tensorflow.compat.v1 as tf
@@ -118,7 +119,7 @@ class NPUEstimator(estimator_classes.Estimator):
                 model_fn=model_fn,
                 model_dir=model_dir,
                 config=config.replace(session_config=session_config),
-                params=params or {},
+                params=params,
                 warm_start_from=warm_start_from or None,
             )
 
@@ -156,7 +157,7 @@ class NPUEstimator(estimator_classes.Estimator):
             self._saver_hook = self._make_saver_hook()
             if self._saver_hook is not None:
                 own.append(self._saver_hook)
-            with self._writing_nothing():
+            with self._writing_elsewhere():
                 super().train(input_fn, own + hooks, steps, max_steps, saving_listeners)
         else:
             logging.info_from_rank_0(
@@ -199,7 +200,7 @@ class NPUEstimator(estimator_classes.Estimator):
         if not self._follows():
             return super().evaluate(input_fn, steps, hooks, checkpoint_path, name)
         checkpoint_path = checkpoint_path or self._latest_or_warn()
-        with self._model_dir_set_to(self._files.folder("evaluation")):
+        with self._model_dir_set_to(self._files.folder("model")):
             return super().evaluate(input_fn, steps, hooks, checkpoint_path, name)
 
     def predict(
@@ -261,7 +262,9 @@ class NPUEstimator(estimator_classes.Estimator):
         given.update(kwargs)
         if self._follows():
             given["checkpoint_path"] = given.get("checkpoint_path") or self.latest_checkpoint()
-            export_dir_base = self._files.folder("export")
+            own = self._files.folder("")
+            if os.path.commonpath([own, os.path.abspath(export_dir_base)]) != own.rstrip(os.sep):
+                export_dir_base = self._files.folder("export")
         return super()._export_all_saved_models(export_dir_base, input_receiver_fn_map, **given)
 
     def _convert_train_steps_to_hooks(
@@ -325,21 +328,24 @@ class NPUEstimator(estimator_classes.Estimator):
         return latest
 
     @contextlib.contextmanager
-    def _writing_nothing(self) -> Iterator[None]:
-        """Trains without model_dir on other ranks than 0."""
-        if runtime.rank() == 0:
+    def _writing_elsewhere(self) -> Iterator[None]:
+        """Lets other ranks than 0 train with a folder of their own in place of model_dir.
+
+        They do all that rank 0 does, so that collectives which a summary needs run on all ranks.
+        """
+        if not self._follows():
             yield
             return
         # What variables start from comes from rank 0.
         warm_start, self._warm_start_settings = self._warm_start_settings, None
         try:
-            with self._model_dir_set_to(None):
+            with self._model_dir_set_to(self._files.folder("model")):
                 yield
         finally:
             self._warm_start_settings = warm_start
 
     @contextlib.contextmanager
-    def _model_dir_set_to(self, folder: Optional[str]) -> Iterator[None]:
+    def _model_dir_set_to(self, folder: str) -> Iterator[None]:
         before, self._model_dir = self._model_dir, folder
         try:
             yield

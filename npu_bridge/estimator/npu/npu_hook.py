@@ -202,8 +202,24 @@ class NPUCheckpointSaverHook(tf.train.CheckpointSaverHook):
         gathering = getattr(self._get_saver(), "gathering_op", None)
         if gathering is not None:
             session.run(gathering)
-        # A list: each listener is called, whatever those before it ask for.
-        return any([bool(listener.after_save(session, step)) for listener in self._listeners])
+        return tell_of_save(self._listeners, session, step)
+
+
+def tell_of_save(listeners: Sequence[Any], session: tf.Session, step: int) -> bool:
+    """Calls `after_save` of all listeners.
+
+    Args:
+        listeners: CheckpointSaverListeners.
+        session: the session whose variables have been saved.
+        step: the global step.
+
+    Returns:
+        Whether one of them asks for the end of the training.
+    """
+    stop = False
+    for listener in listeners:
+        stop = bool(listener.after_save(session, step)) or stop
+    return stop
 
 
 class SetIterationsVarHook(tf.train.SessionRunHook):

@@ -98,8 +98,8 @@ def npu_resource_init(
 ) -> None:
     """Meets the other ranks of the job, as npu_ops.initialize_system does in a session.
 
-    The arguments are options for the NPU, which docs/session-options.md describes. They are checked,
-    and have no effect on CPU ranks.
+    The arguments are options for the NPU, which docs/session-options.md describes. They are
+    checked, and have no effect on CPU ranks.
 
     Args:
         graph_run_mode: 0 for inference, 1 for training.

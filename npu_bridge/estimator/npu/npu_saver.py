@@ -34,6 +34,26 @@ class NPUBulkSaverBuilder(BulkSaverBuilder):
         with tf.control_dependencies(self._gathered()):
             return super()._AddSaveOps(filename_tensor, saveables)
 
+    def save_op(self, filename_tensor: Any, saveables: Any) -> Any:
+        """Makes the op that writes a file.
+
+        Args:
+            filename_tensor: the file's name.
+            saveables: what to write.
+
+        Returns:
+            The op.
+        """
+        if self.gathering_op is None or self._write_version != saver_pb2.SaverDef.V2:
+            return super().save_op(filename_tensor, saveables)
+        specs = [spec for saveable in saveables for spec in saveable.specs]
+        return tf.raw_ops.SaveV2(
+            prefix=filename_tensor,
+            tensor_names=[spec.name for spec in specs],
+            shape_and_slices=[spec.slice_spec for spec in specs],
+            tensors=[_read_again(spec.tensor) for spec in specs],
+        )
+
     def _gathered(self) -> List[tf.Operation]:
         if self.gathering_op is None:
             self.gathering_op = _gather_weights(tf.get_default_graph())
@@ -104,6 +124,20 @@ class NPUSaver(Saver):
     def gathering_op(self) -> Optional[tf.Operation]:
         """What a rank runs that does not save while another does; None where there is nothing."""
         return self._ranks_builder.gathering_op
+
+
+def _read_again(tensor: Any) -> Any:
+    """Returns the value that a resource variable has now, where a tensor is a read of one.
+
+    Saveables read such variables with an op that was made with the variable, and so comes before
+    the weights are brought together.
+    """
+    source = tensor.op
+    while source.type == "Identity" and len(source.inputs) == 1:
+        source = source.inputs[0].op
+    if source.type != "ReadVariableOp":
+        return tensor
+    return tf.raw_ops.ReadVariableOp(resource=source.inputs[0], dtype=tensor.dtype.base_dtype)
 
 
 def _gather_weights(graph: tf.Graph) -> Optional[tf.Operation]:

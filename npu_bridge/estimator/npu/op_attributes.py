@@ -1,4 +1,4 @@
-"""Attributes of ops that tell the device how to treat them; CPU ranks keep them and look at none."""
+"""Attributes of ops for the device; CPU ranks keep them and look at none."""
 
 from __future__ import annotations
 

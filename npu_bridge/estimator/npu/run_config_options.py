@@ -1,4 +1,4 @@
-"""NPURunConfig's arguments that become options of NpuOptimizer: checks, attributes, parameter_map."""
+"""NPURunConfig's arguments that become options of NpuOptimizer: checks and parameter_map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of training scripts: loops on the device, checks, attributes of ops, division of weights."""
+"""Helpers of training scripts: several steps in a run, checks, attributes of ops and so on."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def register_func(var_name: str) -> None:
         ops.register_proto_function(
             collection,
             proto_type=variable_pb2.VariableDef,
-            to_proto=resource_variable_ops._to_proto_fn,
-            from_proto=resource_variable_ops._from_proto_fn,
+            to_proto=lambda variable, export_scope=None: variable.to_proto(export_scope),
+            from_proto=resource_variable_ops.ResourceVariable.from_proto,
         )
 
 
@@ -155,7 +155,7 @@ def set_iteration_per_loop(
 
 
 class IterationPerLoop:
-    """`set_iteration_per_loop` in two steps: the op before the graph is finalized, the number after.
+    """`set_iteration_per_loop` in two steps: the op first, the number when there is a session.
 
     Source of the contract: CANN TF Adapter API, IterationPerLoop constructor.
     """
