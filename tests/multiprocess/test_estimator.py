@@ -14,7 +14,7 @@ from tests.multiprocess.estimator_model import script
 _TOLERANCE = 1e-5
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _needs_estimator(has_estimator):
     if not has_estimator:
         pytest.skip("this TensorFlow has no tf.estimator")

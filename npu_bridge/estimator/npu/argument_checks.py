@@ -283,6 +283,7 @@ def _check_integer(value: Any, name: str, at_least: int) -> None:
 
 def _integer(value: Any) -> Optional[int]:
     try:
-        return operator.index(value)
+        # A bool stays one in older Pythons.
+        return int(operator.index(value))
     except TypeError:
         return None

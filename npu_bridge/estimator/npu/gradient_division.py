@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, List, Sequence, Tuple
 
+import tensorflow.compat.v1 as tf
+
 NO_RANK = -1
 
 
@@ -31,8 +33,8 @@ class GradDivisionItem:
         self.root_rank_id = NO_RANK
 
     def _bytes(self) -> int:
-        shape = self.grad.shape
-        # A sparse gradient knows its own shape only when it is computed.
+        # A sparse gradient may know its own shape only when it is computed.
+        shape = self.var.shape if isinstance(self.grad, tf.IndexedSlices) else self.grad.shape
         if not shape.is_fully_defined():
             shape = self.var.shape
         return int(shape.num_elements()) * int(self.grad.dtype.size)

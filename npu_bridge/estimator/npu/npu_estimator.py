@@ -94,6 +94,10 @@ class NPUEstimator(estimator_classes.Estimator):
     Source of the contract: CANN TF Adapter API, NPUEstimator constructor.
     """
 
+    # Of the base class.
+    _model_dir: str
+    _warm_start_settings: Any
+
     def __init__(
         self,
         model_fn: Optional[Callable[..., Any]] = None,

@@ -124,6 +124,10 @@ class NPUCheckpointSaverHook(tf.train.CheckpointSaverHook):
     Source of the contract: CANN TF Adapter API, NPUCheckpointSaverHook constructor.
     """
 
+    # Of the base class.
+    _timer: Any
+    _listeners: Any
+
     def __init__(
         self,
         checkpoint_dir: str,
