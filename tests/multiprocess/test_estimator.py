@@ -200,8 +200,8 @@ def test_train_and_evaluate(tmp_path, clock):
     assert job.left_files == []
 
 
-def test_several_steps_in_a_run(tmp_path, alone):
-    """20 steps in runs of 8 end at step 20, as 20 runs of one step do."""
+def test_several_steps_in_a_run(tmp_path):
+    """20 steps in runs of 8 end at step 20, with what 20 runs of one step give."""
     job = run_ranks(
         2,
         script(
@@ -209,24 +209,36 @@ def test_several_steps_in_a_run(tmp_path, alone):
             runs, losses = [], []
 
             class Count(tf.train.SessionRunHook):
+                def before_run(self, run_context):
+                    loss = tf.get_collection(tf.GraphKeys.LOSSES)[0]
+                    return tf.train.SessionRunArgs(loss)
+
                 def after_run(self, run_context, run_values):
                     step = run_context.session.run(tf.train.get_global_step())
                     runs.append(int(step))
+                    losses.append(float(run_values.results))
+
+            # Of a run of one step each, whose 8th, 16th and 20th loss these must be.
+            single = make({str(tmp_path / "single")!r}, params={{"hooks": [Count()]}})
+            single.train(shard, steps=20)
+            assert runs == list(range(1, 21)), runs
+            singles = losses
+            runs, losses = [], []
 
             estimator = make({str(tmp_path / "model")!r}, params={{"hooks": [Count()]}},
                              iterations_per_loop=8, save_checkpoints_steps=8)
             estimator.train(shard, max_steps=20)
             assert runs == [8, 16, 20], runs
+            np.testing.assert_allclose(losses, [singles[i - 1] for i in runs], atol={_TOLERANCE})
             values = weights(estimator)
             assert values["global_step"] == 20 and same_on_all_ranks(values)
-            if rank == 0:
-                np.savez(os.path.join({str(tmp_path)!r}, "weights.npz"), **values)
+            for name, value in weights(single).items():
+                np.testing.assert_allclose(values[name], value, atol={_TOLERANCE}, err_msg=name)
             """
         ),
         limit=240,
     )
     job.expect_success()
-    assert_close(str(tmp_path), alone[20])
 
 
 def test_host_calls_warm_starts_and_ranks_left_alone(tmp_path):

@@ -165,8 +165,9 @@ def test_variables_of_options_and_initializers():
         assert util.set_iteration_per_loop(None, op) is op
         with pytest.raises(ValueError, match="iterations_per_loop is 0"):
             util.set_iteration_per_loop(None, op, 0)
-        with pytest.raises(RuntimeError, match="before create_iteration_per_loop_var"):
-            util.IterationPerLoop().load_iteration_per_loop_var(None, 2)
+        with tf.Session() as session:
+            with pytest.raises(ValueError, match=r"Call create_iteration_per_loop_var"):
+                util.IterationPerLoop().load_iteration_per_loop_var(session, 2)
 
 
 def test_a_job_from_the_environment(become, table_file, two_servers):

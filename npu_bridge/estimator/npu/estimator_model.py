@@ -9,9 +9,7 @@ import tensorflow.compat.v1 as tf
 from npu_bridge.estimator.npu.estimator_classes import ModeKeys
 from npu_bridge.estimator.npu.npu_estimator_spec import host_call_of
 from npu_bridge.estimator.npu.npu_hook import NPUInfeedOutfeedSessionHook, SetIterationsVarHook
-from npu_device._core import iteration_loop, logging
-
-_LOSS = "npu_bridge_loss_of_last_step"
+from npu_device._core import iteration_loop
 
 
 def augmented(spec: Any, mode: str, iterations_per_loop: int, writes: bool) -> Any:
@@ -35,11 +33,11 @@ def augmented(spec: Any, mode: str, iterations_per_loop: int, writes: bool) -> A
             hooks.append(NPUInfeedOutfeedSessionHook([], mode))
             train_op = tf.group(train_op, *host_ops)
         if iterations_per_loop > 1:
-            spec = _looped(spec, train_op)
+            train_op = iteration_loop.create(train_op)
             hooks.append(SetIterationsVarHook(iterations_per_loop))
-        else:
-            spec = spec._replace(train_op=train_op)
-        return spec._replace(training_hooks=tuple(hooks) + tuple(spec.training_hooks or ()))
+        return spec._replace(
+            train_op=train_op, training_hooks=tuple(hooks) + tuple(spec.training_hooks or ())
+        )
     if mode == ModeKeys.EVAL:
         host_ops = _host_ops(spec)
         if host_ops and writes:
@@ -60,31 +58,3 @@ def _host_ops(spec: Any) -> List[Any]:
     function, tensors = host_call
     made = function(**tensors) if isinstance(tensors, dict) else function(*tensors)
     return [one for one in tf.nest.flatten(made) if one is not None]
-
-
-def _looped(spec: Any, train_op: Any) -> Any:
-    """Returns a spec whose train op trains several steps, and whose loss is that of the last.
-
-    Fetching the model's own loss beside the loop would compute it again, from a batch of its own.
-    """
-    last_loss = tf.get_variable(
-        _LOSS,
-        shape=spec.loss.shape,
-        dtype=spec.loss.dtype,
-        initializer=tf.zeros_initializer(),
-        trainable=False,
-        collections=[tf.GraphKeys.LOCAL_VARIABLES],
-        use_resource=True,
-    )
-    step = tf.group(train_op, last_loss.assign(spec.loss, read_value=False), name="step")
-    loop = iteration_loop.create(step)
-    with tf.control_dependencies([loop]):
-        loss = tf.identity(last_loss.read_value(), name="loss_of_last_step")
-    if tf.get_collection(tf.GraphKeys.SUMMARIES):
-        logging.info_from_rank_0(
-            "Summaries of the model are not written in training with iterations_per_loop above 1, "
-            "except the loss: they would be computed from a batch of their own. NPUEstimatorSpec's "
-            "host_call writes summaries of each step."
-        )
-        tf.get_default_graph().clear_collection(tf.GraphKeys.SUMMARIES)
-    return spec._replace(train_op=loop, loss=loss)

@@ -239,14 +239,13 @@ class SetIterationsVarHook(tf.train.SessionRunHook):
         self._iterations_per_loop = iterations_per_loop
 
     def begin(self) -> None:
-        """Makes the variable that holds the number, before the graph is finalized.
+        """Checks the number, before the session is created.
 
         Raises:
             TypeError: iterations_per_loop is no int.
             ValueError: it is below 1.
         """
         util.check_positive_integer(self._iterations_per_loop, "iterations_per_loop")
-        iteration_loop.default_graph_iterations_variable()
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Writes the number.
@@ -254,6 +253,9 @@ class SetIterationsVarHook(tf.train.SessionRunHook):
         Args:
             session: the session that has been created.
             coord: its coordinator.
+
+        Raises:
+            ValueError: the graph has no op of `util.IterationPerLoop`.
         """
         iteration_loop.load(session, self._iterations_per_loop)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Sequence
 
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import variable_pb2
@@ -127,8 +127,8 @@ def set_iteration_per_loop(
     """Makes an op that trains several steps in one Session.run.
 
     Each step runs everything that `train_op` needs, collectives and the next batch of an iterator
-    included. What else is fetched in the same Session.run is computed once, beside the steps: a
-    loss that is made from an iterator's batch takes a batch of its own for it.
+    included, and what else is fetched in the same Session.run, whose values are those of the last
+    step. What is fed stays the same.
 
     Args:
         sess: the session that will run the op.
@@ -148,9 +148,8 @@ def set_iteration_per_loop(
     check_positive_integer(iterations_per_loop, "iterations_per_loop")
     if iterations_per_loop == 1:
         return train_op
-    with sess.graph.as_default():
-        looped = iteration_loop.create(train_op)
-        iteration_loop.load(sess, iterations_per_loop)
+    looped = iteration_loop.create(train_op)
+    iteration_loop.load(sess, iterations_per_loop)
     return looped
 
 
@@ -161,7 +160,7 @@ class IterationPerLoop:
     """
 
     def __init__(self) -> None:
-        self._graph: Optional[tf.Graph] = None
+        pass
 
     def create_iteration_per_loop_var(self, train_op: tf.Operation) -> tf.Operation:
         """Makes an op that trains several steps in one Session.run, see `set_iteration_per_loop`.
@@ -178,9 +177,7 @@ class IterationPerLoop:
         Source of the contract: CANN TF Adapter API, create_iteration_per_loop_var.
         """
         _check_train_op(train_op)
-        self._graph = train_op.graph
-        with self._graph.as_default():
-            return iteration_loop.create(train_op)
+        return iteration_loop.create(train_op)
 
     def load_iteration_per_loop_var(self, sess: tf.Session, iterations_per_loop: int = 1) -> None:
         """Sets how many steps the op trains from now on.
@@ -191,19 +188,13 @@ class IterationPerLoop:
 
         Raises:
             TypeError: the number is no int.
-            ValueError: the number is below 1.
-            RuntimeError: `create_iteration_per_loop_var` has not been called.
+            ValueError: the number is below 1, or `create_iteration_per_loop_var` has not been
+                called for the session's graph.
 
         Source of the contract: CANN TF Adapter API, load_iteration_per_loop_var.
         """
         check_positive_integer(iterations_per_loop, "iterations_per_loop")
-        if self._graph is None:
-            raise RuntimeError(
-                "load_iteration_per_loop_var is called before create_iteration_per_loop_var: there "
-                "is no loop yet. Call that first, while the graph is being built."
-            )
-        with self._graph.as_default():
-            iteration_loop.load(sess, iterations_per_loop)
+        iteration_loop.load(sess, iterations_per_loop)
 
 
 def get_ranksize() -> str:
