@@ -34,6 +34,11 @@ def alone(tmp_path_factory):
                 np.savez(os.path.join({folder!r}, "weights%d.npz" % step), **weights(estimator))
             metrics = estimator.evaluate(everything)
             assert metrics["global_step"] == 20, metrics
+            looped = make(os.path.join({folder!r}, "looped"), iterations_per_loop=4)
+            looped.train(shard, steps=10)
+            expected = np.load(os.path.join({folder!r}, "weights10.npz"))
+            for name, value in weights(looped).items():
+                np.testing.assert_allclose(value, expected[name], atol={_TOLERANCE})
             """
         ),
         limit=180,
@@ -241,7 +246,7 @@ def test_several_steps_in_a_run(tmp_path):
     job.expect_success()
 
 
-def test_host_calls_warm_starts_and_ranks_left_alone(tmp_path):
+def test_host_calls_warm_starts_strategies_and_ranks_left_alone(tmp_path):
     job = run_ranks(
         2,
         script(
@@ -276,6 +281,19 @@ def test_host_calls_warm_starts_and_ranks_left_alone(tmp_path):
             warm.train(shard, hooks=[Look()], steps=1)
             expected = [tf.train.load_variable(first, name) for name in ("hidden", "output")]
             assert all(np.array_equal(a, b) for a, b in zip(seen[0], expected))
+
+            # A strategy around the model, and a summary that all ranks must compute.
+            def with_summary(features, labels, mode, params):
+                spec = model_fn(features, labels, mode, {{}})
+                tf.summary.scalar("mean_loss", hccl_ops.allreduce(spec.loss, "sum"))
+                return spec
+
+            config = NPURunConfig(model_dir=os.path.join(folder, "strategy"), save_summary_steps=1,
+                                  train_distribute=npu_strategy.NPUStrategy())
+            estimator = NPUEstimator(with_summary, config=config)
+            estimator.train(shard, steps=3)
+            assert same_on_all_ranks(weights(estimator))
+            assert estimator.latest_checkpoint().endswith("strategy/model.ckpt-3")
 
             # Without a checkpoint anywhere, and ranks that do not belong together.
             lonely = make(os.path.join(folder, "alone_%d" % rank), horovod_mode=True)

@@ -127,6 +127,9 @@ def test_what_groups_of_options_refuse(call, error, text):
 def test_what_old_scripts_pass_is_taken():
     assert MemoryConfig(atomic_clean_policy=True)._atomic_clean_policy == 1
     assert DumpConfig(enable_dump=1)._enable_dump is True
+    assert ProfilingConfig(True, ["task_trace", "training_trace"])._profiling_options == (
+        "task_trace:training_trace"
+    )
 
 
 def full():

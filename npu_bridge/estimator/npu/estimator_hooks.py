@@ -31,15 +31,16 @@ class SharingSaverHook(NPUCheckpointSaverHook):
         save_steps: Optional[int],
     ) -> None:
         super().__init__(checkpoint_dir, save_secs, save_steps)
+        self._saver: Optional[tf.train.Saver] = None
         self._share = share
 
-    def use(self, scaffold: tf.train.Scaffold) -> None:
-        """Takes the saver of a scaffold that is made after the hook.
+    def use(self, saver: Optional[tf.train.Saver]) -> None:
+        """Takes a saver that is made after the hook.
 
         Args:
-            scaffold: the scaffold.
+            saver: the saver; None for that of the graph.
         """
-        self._scaffold = scaffold
+        self._saver = saver
 
     def begin(self) -> None:
         """Prepares."""

@@ -287,7 +287,7 @@ class NPUEstimator(estimator_classes.Estimator):
             if not (spec.scaffold.saver or tf.get_collection(tf.GraphKeys.SAVERS)):
                 tf.add_to_collection(tf.GraphKeys.SAVERS, self._make_saver())
             if self._saver_hook is not None:
-                self._saver_hook.use(spec.scaffold)
+                self._saver_hook.use(spec.scaffold.saver)
         return spec
 
     def _make_saver(self) -> NPUSaver:

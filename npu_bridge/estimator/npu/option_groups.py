@@ -6,7 +6,7 @@ All are for the NPU: they are checked and kept, and have no effect on CPU ranks.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Optional
+from typing import Any, List, Optional, Union
 
 from npu_bridge.estimator.npu import argument_checks
 
@@ -18,7 +18,7 @@ class ProfilingConfig:
 
     Args:
         enable_profiling: whether a profile is recorded.
-        profiling_options: what it records, a JSON text.
+        profiling_options: what it records, a JSON text; words in a list for older releases.
 
     Raises:
         TypeError: an argument has another type.
@@ -27,8 +27,10 @@ class ProfilingConfig:
     """
 
     def __init__(
-        self, enable_profiling: bool = False, profiling_options: Optional[str] = None
+        self, enable_profiling: bool = False, profiling_options: Union[str, List[str], None] = None
     ) -> None:
+        if isinstance(profiling_options, (list, tuple)):
+            profiling_options = ":".join(profiling_options)
         self._enable_profiling = _option(
             self, "enable_profiling", enable_profiling, key="profiling_mode"
         )
