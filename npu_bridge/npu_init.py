@@ -36,6 +36,7 @@ from npu_bridge.estimator.npu.npu_config import (
     ProfilingConfig,
     decorator_tf_session,
 )
+from npu_bridge.estimator.npu.npu_config import soft_placement as _soft_placement
 from npu_bridge.estimator.npu.npu_estimator import NPUEstimator, NPUEstimatorSpec
 from npu_bridge.estimator.npu.npu_hook import (
     NPUBroadcastGlobalVariablesHook,
@@ -66,3 +67,7 @@ from npu_bridge.estimator.npu.session_helpers import (
     shutdown_resource,
 )
 from npu_bridge.hccl import hccl_ops
+
+# As the original does; what else it changes there has no effect on CPU ranks.
+session.Session.__init__ = _soft_placement(session.Session.__init__)
+session.InteractiveSession.__init__ = _soft_placement(session.InteractiveSession.__init__)

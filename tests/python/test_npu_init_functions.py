@@ -193,6 +193,19 @@ def test_in_sessions():
     assert "npu_estimator" in dir(npu_bridge) and npu_bridge.npu_estimator.NPUEstimator is NPUEstimator
     npu_plugin.npu_close()
 
+    # Devices that are not there, in sessions of all kinds.
+    own = tf.ConfigProto(intra_op_parallelism_threads=1)
+    for make in (tf.Session, tf.InteractiveSession, lambda: tf.Session(config=own),
+                 lambda: tf.Session("", tf.get_default_graph(), own)):
+        with tf.Graph().as_default():
+            with tf.device("/device:GPU:0"):
+                three = tf.Variable(1.0) + 2.0
+            session = make()
+            session.run(tf.global_variables_initializer())
+            assert session.run(three) == 3
+            session.close()
+    assert not own.allow_soft_placement
+
     # A dataset is each rank's part, as many replicas as ranks.
     strategy = npu_strategy.NPUStrategy()
     assert strategy.num_replicas_in_sync == 1

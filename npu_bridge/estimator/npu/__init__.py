@@ -1,1 +1,1 @@
-"""Estimator, hooks, optimizers and options for training on ranks."""
+"""Training with several ranks: optimizers, estimators, hooks, configuration."""

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+from tensorflow.python.eager import context
 
 from npu_bridge.estimator.npu import argument_checks, estimator_classes, run_config_options, util
 from npu_bridge.estimator.npu.option_groups import (
@@ -238,19 +239,7 @@ def set_npu_default_config(
 
     Source of the contract: CANN TF Adapter API, npu_config.set_npu_default_config.
     """
-    names = list(inspect.signature(func).parameters)
-    if "config" not in names:
-        raise ValueError(f"{func!r} has no parameter config, so that it makes no session.")
-    position = names.index("config") - 1  # without self
-    kwargs = dict(kwargs)
-    given = kwargs.get("config")
-    if len(args) > position:
-        given = args[position]
-        names_after = names[position + 2 :]
-        kwargs.update(zip(names_after, args[position + 1 :]))
-        args = args[:position]
-    kwargs["config"] = with_npu_optimizer(given)
-    return args, kwargs
+    return _with_config(func, args, kwargs, with_npu_optimizer)
 
 
 def with_npu_optimizer(config: Optional[tf.ConfigProto]) -> tf.ConfigProto:
@@ -300,6 +289,59 @@ def decorator_tf_session(func: Callable[..., Any]) -> Callable[..., Any]:
         return func(self, *args, **kwargs)
 
     return with_default_config
+
+
+def soft_placement(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a session's constructor leave ops to the host that a device named by a script lacks.
+
+    Scripts name devices that CPU ranks do not have, such as /gpu:0, and the original's sessions
+    place their ops all the same.
+
+    Args:
+        func: __init__ of a class of sessions.
+
+    Returns:
+        The function to put in its place; `func` itself if that is one already.
+    """
+    if getattr(func, "places_softly", False):
+        return func
+
+    @functools.wraps(func)
+    def with_soft_placement(self: Any, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _with_config(func, args, kwargs, _placing_softly)
+        return func(self, *args, **kwargs)
+
+    with_soft_placement.places_softly = True  # type: ignore[attr-defined]
+    return with_soft_placement
+
+
+def _placing_softly(config: Optional[tf.ConfigProto]) -> tf.ConfigProto:
+    copy = tf.ConfigProto()
+    # Without a configuration, a session takes that of the process.
+    copy.CopyFrom(context.context().config if config is None else config)
+    copy.allow_soft_placement = True
+    return copy
+
+
+def _with_config(
+    func: Callable[..., Any],
+    args: Tuple[Any, ...],
+    kwargs: Dict[str, Any],
+    change: Callable[[Optional[tf.ConfigProto]], tf.ConfigProto],
+) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+    """Returns the arguments of a call of `func`, without self, with another `config`."""
+    names = list(inspect.signature(func).parameters)
+    if "config" not in names:
+        raise ValueError(f"{func!r} has no parameter config, so that it makes no session.")
+    position = names.index("config") - 1  # without self
+    kwargs = dict(kwargs)
+    given = kwargs.get("config")
+    if len(args) > position:
+        given = args[position]
+        kwargs.update(zip(names[position + 2 :], args[position + 1 :]))
+        args = args[:position]
+    kwargs["config"] = change(given)
+    return args, kwargs
 
 
 def _check_cluster(distribute: Any, mix_compile_mode: bool) -> None:
