@@ -117,7 +117,8 @@ def test_only_rank_0_has_the_checkpoint_and_the_folders_differ(tmp_path, alone):
 
             def hide():
                 '''What only rank 0 sees: another rank's path of the same name does not exist.'''
-                from npu_device._core import checkpoint_files
+                from npu_device._core import checkpoint_files, job_values
+                job_values._PIECE = 100  # bytes: a copy arrives in many pieces
                 describe = checkpoint_files._describe
                 checkpoint_files._describe = lambda prefix: describe(prefix) if rank == 0 else None
             hide()

@@ -33,7 +33,8 @@ def needs_estimator(has_estimator):
 
 @pytest.fixture(autouse=True)
 def _no_cluster(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
+    for name in ("TF_CONFIG", "LOCAL_CHECKPOINT_DIR", "RESTORE_FROM"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +233,20 @@ def test_an_estimator_puts_the_options_into_its_sessions(needs_estimator, tmp_pa
         npu_estimator.NPUEstimator(
             lambda features: None, str(tmp_path), NPURunConfig(model_dir="other")
         )
+
+
+def test_an_estimator_starts_from_what_the_environment_names(needs_estimator, monkeypatch):
+    def source(**arguments):
+        config = NPURunConfig(model_dir="m")
+        estimator = npu_estimator.NPUEstimator(lambda features: None, config=config, **arguments)
+        settings = estimator._warm_start_settings
+        return settings and settings.ckpt_to_initialize_from
+
+    assert source() is None
+    monkeypatch.setenv("RESTORE_FROM", "/second")
+    assert source() == "/second"
+    monkeypatch.setenv("LOCAL_CHECKPOINT_DIR", "/first")
+    assert source() == "/first" and source(warm_start_from="/own") == "/own"
 
 
 def test_parameter_servers_need_both_descriptions(needs_estimator, monkeypatch):
