@@ -15,6 +15,24 @@ from npu_bridge.hccl import hccl_ops
 from npu_bridge.helper import helper
 from npu_bridge.helper.helper import npu_bridge_handle
 from npu_bridge.helper.helper import version as __version__
+from npu_device._core import lazy
 from npu_device._core.fusion import report as fusion_report
 
-__all__ = ["__version__", "fusion_report", "hccl_ops", "helper", "npu_bridge_handle"]
+__all__ = [
+    "__version__",
+    "fusion_report",
+    "hccl_ops",
+    "helper",
+    "npu_bridge_handle",
+    "npu_close",
+    "npu_estimator",
+]
+
+# tf.estimator takes a second to import, and most scripts for sessions do without.
+__getattr__, __dir__ = lazy.attributes(
+    __name__,
+    {
+        "npu_estimator": ("npu_bridge.estimator.npu.npu_estimator", ""),
+        "npu_close": ("npu_bridge.estimator.npu.npu_plugin", "npu_close"),
+    },
+)

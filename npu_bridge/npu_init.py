@@ -33,3 +33,47 @@ from npu_bridge.hccl import hccl_ops
 from npu_bridge.npu_cpu import npu_cpu_ops
 from npu_bridge.profiler import profiler
 from npu_bridge.scoped_graph_manager import scoped_graph_manager
+from npu_bridge.estimator.npu import keras_to_npu, npu_plugin, npu_scope, npu_strategy, util
+from npu_bridge.estimator.npu.npu_config import (
+    DumpConfig,
+    DynamicInputConfig,
+    MemoryConfig,
+    NPURunConfig,
+    ProfilingConfig,
+    decorator_tf_session,
+)
+from npu_bridge.estimator.npu.npu_config import soft_placement as _soft_placement
+from npu_bridge.estimator.npu.npu_estimator import NPUEstimator, NPUEstimatorSpec
+from npu_bridge.estimator.npu.npu_hook import (
+    NPUBroadcastGlobalVariablesHook,
+    NPUCheckpointSaverHook,
+    NPUOutputTensorHook,
+    SetIterationsVarHook,
+    TellMeStepOrLossHook,
+)
+from npu_bridge.estimator.npu.session_helpers import (
+    NpuEmptyHook,
+    close_session,
+    experimental_options,
+    get_npu_local_rank_id,
+    get_npu_local_rank_size,
+    get_npu_rank_id,
+    get_npu_rank_size,
+    init_resource,
+    npu_callbacks_append,
+    npu_clear_session,
+    npu_config_proto,
+    npu_graph_options,
+    npu_hooks_append,
+    npu_keras_optimizer,
+    npu_optimizer_options,
+    npu_run_config_init,
+    npu_tf_optimizer,
+    set_keras_session_npu_config,
+    shutdown_resource,
+)
+from npu_bridge.hccl import hccl_ops
+
+# As the original does; what else it changes there has no effect on CPU ranks.
+session.Session.__init__ = _soft_placement(session.Session.__init__)
+session.InteractiveSession.__init__ = _soft_placement(session.InteractiveSession.__init__)

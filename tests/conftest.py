@@ -18,3 +18,12 @@ def tensorflow_major():
     from npu_device._core import library
 
     return int(library.native().build_info()["tensorflow_version"].split(".")[0])
+
+
+@pytest.fixture(scope="session")
+def has_estimator():
+    """Whether the TensorFlow that the library was built for has tf.estimator."""
+    from npu_device._core import library
+
+    version = library.native().build_info()["tensorflow_version"].split(".")
+    return (int(version[0]), int(version[1])) < (2, 16)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import ipaddress
+import json
 import os
 import re
 from typing import Any, Callable, Mapping, NamedTuple
@@ -170,6 +171,11 @@ VARIABLES: tuple[Variable, ...] = (
              "folder for the record of the last collectives", NOT_IN_BUILD),
     Variable("NPU_BRIDGE_TIMELINE", _PATH, None, "file for the timeline", NOT_IN_BUILD),
     Variable("NPU_BRIDGE_KEEP_HCCL", _SWITCH, 0, "1 keeps CANN's own hccl package"),
+    Variable("LOCAL_CHECKPOINT_DIR", _PATH, None,
+             "checkpoint that NPUEstimator starts from, where there is none in model_dir"),
+    Variable("RESTORE_FROM", _PATH, None, "the same, after LOCAL_CHECKPOINT_DIR"),
+    Variable("TF_CONFIG", _TEXT, None,
+             "TensorFlow's own description of a cluster with parameter servers, in JSON"),
 )
 
 # fmt: on
@@ -269,6 +275,46 @@ def value(name: str, environ: Mapping[str, str] | None = None) -> Any:
     if wrong:
         raise ValueError(wrong)
     return _value(BY_NAME[name], environ)
+
+
+def cluster_specification(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Returns the cluster of TF_CONFIG, empty without one.
+
+    Args:
+        environ: the environment; os.environ if None.
+
+    Raises:
+        ValueError: TF_CONFIG is no JSON object.
+    """
+    return dict(_tf_config(environ).get("cluster") or {})
+
+
+def cluster_task(environ: Mapping[str, str] | None = None) -> tuple[str, int]:
+    """Returns the kind and number of this process's task in TF_CONFIG, ("localhost", 0) without.
+
+    Args:
+        environ: the environment; os.environ if None.
+
+    Raises:
+        ValueError: TF_CONFIG is no JSON object.
+    """
+    task = _tf_config(environ).get("task") or {}
+    kind = task.get("type")
+    return (str(kind), int(task.get("index", 0))) if kind else ("localhost", 0)
+
+
+def _tf_config(environ: Mapping[str, str] | None) -> dict[str, Any]:
+    text = value("TF_CONFIG", environ) or "{}"
+    try:
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    except ValueError:
+        pass
+    raise ValueError(
+        f"Environment variable TF_CONFIG is {text[:80]!r}, allowed is a JSON object with what "
+        f"TensorFlow describes for it."
+    )
 
 
 def misspelt(environ: Mapping[str, str]) -> list[tuple[str, str]]:

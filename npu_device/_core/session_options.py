@@ -64,8 +64,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("use_off_line", _B, "computes on the NPU instead of the host"),
     Option("mix_compile_mode", _B, "leaves ops that the NPU lacks to the host"),
     Option("graph_run_mode", _I, "inference (0) or training (1)", _ZERO_ONE),
-    Option("iterations_per_loop", _I, "steps on the device for one Session.run",
-           effect=NOT_IN_BUILD),
+    Option("iterations_per_loop", _I,
+           "steps for one Session.run, which NPUEstimator or util.set_iteration_per_loop makes",
+           effect=USED),
     Option("session_device_id", _I, "logical device of the session"),
     Option("device_type", _S, "kind of device that a graph is split for"),
     Option("soc_config", _S, "processor to compile for"),
@@ -268,6 +269,17 @@ def record(entries: Iterable[tuple[bytes, str, Any]]) -> None:
         _kept.append(read)
 
 
+def say_effect(option: Option) -> None:
+    """Says that an option has no effect here, if that is so, once and on one rank.
+
+    Args:
+        option: a line of the table that a script has set.
+    """
+    if option.effect != USED:
+        older = f", of an older release ({option.older})," if option.older else ""
+        logging.info_from_rank_0("NpuOptimizer option %s%s %s.", option.name, older, option.effect)
+
+
 def _checked(option: Option, kind: str, value: Any) -> Any:
     """Returns a value as the option's type, after saying what is odd about it."""
     if kind not in option.kinds:
@@ -279,9 +291,7 @@ def _checked(option: Option, kind: str, value: Any) -> Any:
         value = _converted(value, right)
     elif option.values and kind in ("s", "i"):
         _check_value(option, str(value))
-    if option.effect != USED:
-        older = f", of an older release ({option.older})," if option.older else ""
-        logging.info_from_rank_0("NpuOptimizer option %s%s %s.", option.name, older, option.effect)
+    say_effect(option)
     return value
 
 

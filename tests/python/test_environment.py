@@ -49,6 +49,9 @@ VALUES = {
     "NPU_BRIDGE_FLIGHT_RECORD": ({"folder": "folder"}, []),
     "NPU_BRIDGE_TIMELINE": ({"t.json": "t.json"}, []),
     "NPU_BRIDGE_KEEP_HCCL": ({"0": 0, "1": 1}, ["true"]),
+    "LOCAL_CHECKPOINT_DIR": ({"/ckpt/model.ckpt-5": "/ckpt/model.ckpt-5"}, []),
+    "RESTORE_FROM": ({"old": "old"}, []),
+    "TF_CONFIG": ({'{"cluster": {}}': '{"cluster": {}}'}, []),
 }  # fmt: skip
 
 DEFAULTS = {
@@ -231,3 +234,15 @@ def test_importing_reads_no_environment(monkeypatch):
         cwd=os.getcwd(),
     )
     assert done.stdout == "1 3\n", done.stderr
+
+
+def test_the_cluster_of_tensorflow():
+    text = '{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker", "index": 2}}'
+    assert environment.cluster_specification({"TF_CONFIG": text}) == {"ps": ["a:1"]}
+    assert environment.cluster_task({"TF_CONFIG": text}) == ("worker", 2)
+    for empty in ({}, {"TF_CONFIG": "{}"}, {"TF_CONFIG": " "}):
+        assert environment.cluster_specification(empty) == {}
+        assert environment.cluster_task(empty) == ("localhost", 0)
+    for wrong in ("{", "[]", "5"):
+        with pytest.raises(ValueError, match="allowed is a JSON object"):
+            environment.cluster_task({"TF_CONFIG": wrong})

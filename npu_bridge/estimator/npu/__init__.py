@@ -1,1 +1,1 @@
-"""Training helpers for TensorFlow 1 scripts: what the NPU adds to Estimator, Keras and sessions."""
+"""Training with several ranks: optimizers, estimators, hooks, configuration."""
