@@ -1,0 +1,1 @@
+"""Training with several ranks: optimizers, estimators, hooks, configuration."""
