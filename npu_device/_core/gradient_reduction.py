@@ -51,7 +51,7 @@ def reduce_gradients(
     waiting = [i for i, (gradient, _) in enumerate(pairs) if not is_reduced(gradient, group)]
     if all(pairs[i][0] is None for i in waiting):
         return pairs
-    with tf.name_scope(scope):
+    with root_scope(scope):
         values = [_with_merged_rows(pairs[i][0]) for i in waiting]
         names = [f"HcomAllReduce/{op_name(pairs[i][1])}" for i in waiting]
         reduced = value_reduction.all_reduce(values, reduction, fusion, fusion_id, group, names)
@@ -107,6 +107,18 @@ def _with_merged_rows(gradient: Any) -> Any:
     summed = tf.math.unsorted_segment_sum(tf.cast(values, working), places, tf.size(indices))
     summed.set_shape(tf.TensorShape([None]).concatenate(values.shape[1:]))
     return tf.IndexedSlices(tf.cast(summed, dtype), indices, gradient.dense_shape)
+
+
+def root_scope(name: str) -> Any:
+    """Returns a name scope that is not within the current one.
+
+    Ops on different ranks belong together by their names, and scopes around them may be counted:
+    Keras numbers one for each training function, and a rank that restored a model made one more.
+
+    Args:
+        name: the scope's.
+    """
+    return tf.name_scope(name + "/")
 
 
 def op_name(variable: Any) -> str:

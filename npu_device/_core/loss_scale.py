@@ -113,7 +113,7 @@ def exponential_update(manager: Any, finite: tf.Tensor) -> Any:
         for variable in (manager._loss_scale, manager._num_good_steps, manager._num_bad_steps)
     )
     grown = factor * manager._incr_ratio
-    grown = tf.where(tf.is_finite(grown), grown, factor)
+    grown = tf.where_v2(tf.is_finite(grown), grown, factor)
     shrunk = tf.maximum(1.0, factor * manager._decr_ratio)
     grows = tf.logical_and(finite, good + 1 >= manager._incr_every_n_steps)
     shrinks = tf.logical_and(
@@ -121,9 +121,9 @@ def exponential_update(manager: Any, finite: tf.Tensor) -> Any:
     )
     changes = tf.logical_or(grows, shrinks)
     zero = tf.zeros_like(good)
-    new_factor = tf.where(grows, grown, tf.where(shrinks, shrunk, factor))
-    new_good = tf.where(tf.logical_and(finite, tf.logical_not(changes)), good + 1, zero)
-    new_bad = tf.where(changes, zero, tf.where(finite, bad, bad + 1))
+    new_factor = tf.where_v2(grows, grown, tf.where_v2(shrinks, shrunk, factor))
+    new_good = tf.where_v2(tf.logical_and(finite, tf.logical_not(changes)), good + 1, zero)
+    new_bad = tf.where_v2(changes, zero, tf.where_v2(finite, bad, bad + 1))
     # Ref variables are read where they stand: nothing may be written before all was read.
     with tf.control_dependencies([new_factor, new_good, new_bad]):
         assigned = [

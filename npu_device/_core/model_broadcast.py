@@ -11,7 +11,7 @@ from typing import Any, Iterable, List
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import collectives, groups, op_arguments
+from npu_device._core import collectives, gradient_reduction, groups, op_arguments
 from npu_device._core.op_arguments import Variable
 
 
@@ -23,6 +23,11 @@ def model_variables(model: Any) -> List[Any]:
     """
     optimizer = getattr(model, "optimizer", None)
     return _unique([*model.weights, *([] if optimizer is None else optimizer_variables(optimizer))])
+
+
+def is_built(model: Any) -> bool:
+    """Returns whether a model has its weights, which some get with their first batch."""
+    return bool(getattr(model, "built", True) and model.weights)
 
 
 def optimizer_variables(optimizer: Any) -> List[Any]:
@@ -41,6 +46,7 @@ def optimizer_variables(optimizer: Any) -> List[Any]:
     # Keras 2 keeps the learning rate and the like apart from its weights.
     hyperparameters = getattr(optimizer, "_hyper", None) or {}
     found += [hyperparameters[name] for name in sorted(hyperparameters)]
+    found.append(getattr(optimizer, "_learning_rate", None))
     variables = getattr(optimizer, "variables", ())
     found += list(variables() if callable(variables) else variables)
     return _unique(found)
@@ -78,8 +84,8 @@ def broadcast(variables: List[Any], root_rank: int, group: str = groups.WORLD) -
     """
     if not variables or groups.rank_size(group) == 1:
         return None if tf.executing_eagerly() else tf.no_op()
-    results = collectives.broadcast(variables, root_rank, group=group)
-    return tf.group(*results)
+    with gradient_reduction.root_scope("Broadcast_Global_Variables"):
+        return tf.group(*collectives.broadcast(variables, root_rank, group=group))
 
 
 def _unique(values: Iterable[Any]) -> List[Any]:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import collectives, groups
+from npu_device._core import collectives, gradient_reduction, groups
 
 
 def all_finite(
@@ -34,8 +34,9 @@ def all_finite(
     here = tf.reduce_all(tf.stack(flags)) if flags else tf.constant(True)
     if group is None or groups.rank_size(group) == 1:
         return here
-    everywhere = collectives.all_reduce(tf.cast(here, tf.int32), "min", group=group, name=name)
-    return tf.equal(everywhere, 1)
+    with gradient_reduction.root_scope("Loss_Scale"):
+        flag = tf.cast(here, tf.int32)
+        return tf.equal(collectives.all_reduce(flag, "min", group=group, name=name), 1)
 
 
 def only_if(finite: tf.Tensor, apply: Callable[[], Any]) -> Any:

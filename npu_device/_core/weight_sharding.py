@@ -80,7 +80,7 @@ def reduce_to_owners(
     sparse = [(g, v) for g, v in pairs if isinstance(g, tf.IndexedSlices)]
     joined = iter(gradient_reduction.reduce_gradients(sparse, group=group, scope=scope))
     reduced: List[GradientAndVariable] = []
-    with tf.name_scope(scope):
+    with gradient_reduction.root_scope(scope):
         for gradient, variable in pairs:
             if isinstance(gradient, tf.IndexedSlices):
                 gradient, _ = next(joined)
@@ -142,7 +142,8 @@ def apply_sharded(
     finished: List[Any] = [part for g, _ in pairs for part in _parts(g)]
     if not tf.executing_eagerly():
         finished.append(applied)
-    with tf.control_dependencies(finished), tf.name_scope("Weight_Update_Sharding"):
+    scope = gradient_reduction.root_scope("Broadcast_Weight_Update_Sharding")
+    with tf.control_dependencies(finished), scope:
         for owner in range(groups.rank_size(group)):
             sent = _with_slots(optimizer, [v for v in variables if owners.of(v) == owner])
             if not sent:

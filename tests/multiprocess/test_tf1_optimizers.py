@@ -9,7 +9,7 @@ import pytest
 from tests.harness import run_ranks
 from tests.multiprocess import training_script
 
-pytestmark = pytest.mark.core
+core_with_2 = [pytest.param(2, marks=pytest.mark.core)]
 
 
 def equal_digests(ranks, body, at_least=1, **options):
@@ -18,7 +18,7 @@ def equal_digests(ranks, body, at_least=1, **options):
     return job
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [*core_with_2, 4])
 def test_training_equals_one_process_on_the_joined_data(ranks):
     equal_digests(
         ranks,
@@ -53,7 +53,7 @@ def test_training_equals_one_process_on_the_joined_data(ranks):
     )
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [*core_with_2, 3])
 def test_weight_update_sharding_equals_training_without(ranks):
     equal_digests(
         ranks,
@@ -147,6 +147,7 @@ def test_one_rank_is_the_identity():
     )
 
 
+@pytest.mark.core
 def test_plain_reductions():
     equal_digests(
         2,
@@ -296,6 +297,7 @@ def test_repeated_rows_travel_once():
     )
 
 
+@pytest.mark.core
 def test_a_script_as_ascend_users_write_it():
     """With TensorFlow 1's own names, also where the ranks' TensorFlow is 2."""
     script = """

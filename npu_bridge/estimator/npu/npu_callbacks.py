@@ -72,7 +72,7 @@ class BroadcastGlobalVariablesCallbackImpl:
             batch: its number.
             logs: not used.
         """
-        if not self.broadcast_done and self.model.weights:
+        if not self.broadcast_done and model_broadcast.is_built(self.model):
             self._broadcast()
 
     def on_batch_end(self, batch: int, logs: Optional[Any] = None) -> None:
