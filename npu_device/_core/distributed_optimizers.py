@@ -117,7 +117,9 @@ class _KerasOfTensorFlow1(Reducing):
     @contextlib.contextmanager
     def _npu_unclipped(self) -> Iterator[Any]:
         """Lets gradients be computed without clipping them; gives what clips them."""
-        set_ones = {k: self.__dict__.pop(k) for k in ("clipnorm", "clipvalue") if k in self.__dict__}
+        set_ones = {
+            k: self.__dict__.pop(k) for k in ("clipnorm", "clipvalue") if k in self.__dict__
+        }
         group = self.__dict__.get(_SETTINGS, Settings()).group
 
         def clip(gradients: List[Any]) -> List[Any]:
@@ -140,6 +142,11 @@ class _KerasOfTensorFlow2(Reducing):
     def get_gradients(self, loss: Any, params: Any) -> Any:
         gradients = super().get_gradients(loss, params)  # type: ignore[misc]
         return self._npu_reduced_list(gradients, params)
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        # Past the bases, whose published methods take fewer arguments than Keras passes.
+        own = getattr(self, OWN_CLASS)
+        return own.apply_gradients(self, *args, **kwargs)
 
     def _aggregate_gradients(self, grads_and_vars: Any) -> Any:
         return super()._aggregate_gradients(self._npu_reduced(grads_and_vars))  # type: ignore[misc]

@@ -116,9 +116,7 @@ def exponential_update(manager: Any, finite: tf.Tensor) -> Any:
     grown = tf.where_v2(tf.is_finite(grown), grown, factor)
     shrunk = tf.maximum(1.0, factor * manager._decr_ratio)
     grows = tf.logical_and(finite, good + 1 >= manager._incr_every_n_steps)
-    shrinks = tf.logical_and(
-        tf.logical_not(finite), bad + 1 >= manager._decr_every_n_nan_or_inf
-    )
+    shrinks = tf.logical_and(tf.logical_not(finite), bad + 1 >= manager._decr_every_n_nan_or_inf)
     changes = tf.logical_or(grows, shrinks)
     zero = tf.zeros_like(good)
     new_factor = tf.where_v2(grows, grown, tf.where_v2(shrinks, shrunk, factor))
@@ -266,4 +264,3 @@ def _bases() -> Bases:
 
 
 BASES = _bases()
-

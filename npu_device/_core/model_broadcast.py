@@ -63,10 +63,11 @@ def create_optimizer_variables(optimizer: Any, trainable: List[Any]) -> None:
     if inner is not None:
         create_optimizer_variables(inner, trainable)
     elif hasattr(optimizer, "_create_hypers"):
-        # The getter of Keras 2 makes the variable.
-        optimizer.iterations  # noqa: B018
-        optimizer._create_hypers()
-        optimizer._create_slots(trainable)
+        # As apply_gradients does; the getter of `iterations` makes that variable.
+        with tf.name_scope(optimizer._name):
+            optimizer.iterations  # noqa: B018
+            optimizer._create_hypers()
+            optimizer._create_slots(trainable)
     elif hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
         optimizer.build(trainable)
 

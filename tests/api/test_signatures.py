@@ -89,6 +89,8 @@ def wanted_parameters(row):
     def value(node):
         if isinstance(node, ast.Name):
             return getattr(module, node.id)
+        if isinstance(node, ast.Attribute):
+            return getattr(value(node.value), node.attr)
         return ast.literal_eval(node)
 
     defaults = [inspect.Parameter.empty] * (len(arguments.args) - len(arguments.defaults))

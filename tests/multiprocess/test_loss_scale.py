@@ -200,39 +200,3 @@ def test_a_sparse_variable_that_is_not_reduced_is_scaled_right():
         limit=180,
     )
     job.expect_success()
-
-
-@pytest.mark.core
-def test_a_script_as_ascend_users_write_it():
-    script = """
-    import numpy as np
-    import tensorflow as tf
-    from hccl.manage.api import get_rank_id, get_rank_size
-    from npu_bridge.estimator.npu.npu_loss_scale_manager import ExponentialUpdateLossScaleManager
-    from npu_bridge.estimator.npu.npu_loss_scale_optimizer import NPULossScaleOptimizer
-    from npu_bridge.estimator.npu.npu_optimizer import npu_distributed_optimizer_wrapper
-
-    x = tf.placeholder(tf.float32, [None, 3])
-    weights = tf.get_variable("weights", initializer=tf.ones([3, 1]))
-    loss = tf.reduce_mean(tf.cast(tf.matmul(tf.cast(x, tf.float16), tf.cast(weights, tf.float16)),
-                                  tf.float32) ** 2)
-    step = tf.train.get_or_create_global_step()
-    optimizer = npu_distributed_optimizer_wrapper(tf.train.MomentumOptimizer(0.01, 0.9))
-    manager = ExponentialUpdateLossScaleManager(
-        init_loss_scale=2**24, incr_every_n_steps=5, decr_every_n_nan_or_inf=2, decr_ratio=0.5)
-    if get_rank_size() > 1:
-        optimizer = NPULossScaleOptimizer(optimizer, manager, is_distributed=True)
-    else:
-        optimizer = NPULossScaleOptimizer(optimizer, manager)
-    train_op = optimizer.minimize(loss, global_step=step)
-    random = np.random.RandomState(get_rank_id())
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        losses = [session.run([loss, train_op], {x: random.rand(8, 3)})[0] for _ in range(40)]
-        values = session.run(tf.global_variables())
-        applied, factor = session.run([step, manager.get_loss_scale()])
-    assert losses[-1] < losses[0] and 5 <= applied < 40 and factor < 2**24, (losses, applied, factor)
-    print("digest", b"".join(np.asarray(v).tobytes() for v in values).hex())
-    """
-    job = run_ranks(2, textwrap.dedent(script), limit=240, tf1=True)
-    training_script.expect_equal_digests(job)

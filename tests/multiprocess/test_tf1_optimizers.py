@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 
 from tests.harness import run_ranks
@@ -295,36 +293,3 @@ def test_repeated_rows_travel_once():
         digest("rows", found.values)
         """,
     )
-
-
-@pytest.mark.core
-def test_a_script_as_ascend_users_write_it():
-    """With TensorFlow 1's own names, also where the ranks' TensorFlow is 2."""
-    script = """
-    import numpy as np
-    import tensorflow as tf
-    from hccl.manage.api import get_rank_id, get_rank_size
-    from npu_bridge.hccl import hccl_ops
-    from npu_bridge.estimator.npu.npu_optimizer import NPUDistributedOptimizer
-
-    tf.set_random_seed(get_rank_id())
-    x = tf.placeholder(tf.float32, [None, 3])
-    hidden = tf.nn.relu(tf.matmul(x, tf.get_variable("w1", [3, 8])) + tf.get_variable("b1", [8]))
-    loss = tf.reduce_mean(tf.square(tf.matmul(hidden, tf.get_variable("w2", [8, 1])) - 1.0))
-    step = tf.train.get_or_create_global_step()
-    optimizer = tf.train.MomentumOptimizer(tf.train.exponential_decay(0.1, step, 5, 0.9), 0.9)
-    optimizer = NPUDistributedOptimizer(optimizer, is_weight_update_sharding=False)
-    gradients, variables = zip(*optimizer.compute_gradients(loss))
-    train_op = optimizer.apply_gradients(zip(gradients, variables), global_step=step)
-    start = hccl_ops.broadcast(tf.trainable_variables(), 0)
-    random = np.random.RandomState(get_rank_id())
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        session.run(start)
-        losses = [session.run([loss, train_op], {x: random.rand(8, 3)})[0] for _ in range(30)]
-        values = np.concatenate([v.ravel() for v in session.run(tf.global_variables())])
-    assert losses[-1] < losses[0], losses
-    print("digest", values.tobytes().hex())
-    """
-    job = run_ranks(2, textwrap.dedent(script), limit=240, tf1=True)
-    training_script.expect_equal_digests(job)

@@ -143,7 +143,7 @@ def test_attributes_are_those_of_the_optimizer_inside():
         optimizer = NPULossScaleOptimizer(inner, FixedLossScaleManager(2))
         assert optimizer.note == "of the script"
         with pytest.raises(AttributeError, match="nothing"):
-            optimizer.nothing
+            _ = optimizer.nothing
         v = tf.get_variable("v", initializer=[1.0, 2.0])
         update = optimizer.minimize(tf.reduce_sum(v * v))
         assert optimizer.get_slot(v, "momentum") is inner.get_slot(v, "momentum") is not None

@@ -360,8 +360,8 @@ class KerasDistributeOptimizer(OptimizerV2):
         require_keras_2("KerasDistributeOptimizer")
         if not isinstance(optimizer, OptimizerV2):
             raise TypeError(
-                f"KerasDistributeOptimizer: optimizer must be a {OptimizerV2.__module__}."
-                f"{OptimizerV2.__name__} (in TensorFlow 2.11 and later tf.keras.optimizers.legacy), "
+                f"KerasDistributeOptimizer: optimizer must be a Keras optimizer of the kind of "
+                f"TensorFlow 1 (in 2.11 and later one of tf.keras.optimizers.legacy), "
                 f"got {optimizer!r}. npu_distributed_optimizer_wrapper takes others."
             )
         if kwargs:
