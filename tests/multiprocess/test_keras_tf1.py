@@ -109,7 +109,7 @@ def test_fit_equals_one_process_on_the_joined_batches():
                 model = make_model()
                 model.compile(make(), "mse")
                 expected = fit(model, range(size))
-                for way in ways if name == "momentum" else ["wrapped"]:
+                for way in ["class"] if name == "momentum" else ["wrapped"]:
                     keras.backend.clear_session()
                     model = make_model()
                     optimizer = ways[way](make())
@@ -124,7 +124,7 @@ def test_fit_equals_one_process_on_the_joined_batches():
                     digest(name + way, found)
             """
         ),
-        at_least=4,
+        at_least=3,
     )
 
 
@@ -324,16 +324,15 @@ def test_the_callback_and_the_wrapper_eagerly():
             CALLBACK
             + textwrap.dedent(
                 """
-                for make in (lambda: keras.optimizers.SGD(0.2, momentum=0.9),
-                             lambda: keras.optimizers.Adam(0.05)):
-                    model = make_model()
-                    model.compile(make(), "mse")
-                    expected = fit(model, range(size))
-                    model = make_model()
-                    model.compile(npu_distributed_optimizer_wrapper(make()), "mse")
-                    found = fit(model, [rank])
-                    close(found, expected)
-                    digest("fit", found)
+                make = lambda: keras.optimizers.Adam(0.05, clipnorm=0.1)
+                model = make_model()
+                model.compile(make(), "mse")
+                expected = fit(model, range(size))
+                model = make_model()
+                model.compile(npu_distributed_optimizer_wrapper(make()), "mse")
+                found = fit(model, [rank])
+                close(found, expected)
+                digest("fit", found)
 
                 if not tf.__version__.startswith("1."):
                     # A model that has no weights before its first batch.
@@ -351,7 +350,7 @@ def test_the_callback_and_the_wrapper_eagerly():
                 """
             )
         ),
-        at_least=3,
+        at_least=2,
     )
 
 

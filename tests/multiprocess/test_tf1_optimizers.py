@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness import run_ranks
-from tests.multiprocess import training_script
+from tests.multiprocess import scripts, training_script
 
 core_with_2 = [pytest.param(2, marks=pytest.mark.core)]
 
@@ -157,6 +157,8 @@ def test_plain_reductions():
             "mean": allreduce(mine),
             "variable": allreduce(tf.get_variable("v", initializer=float(rank))),
             "slices": tf.convert_to_tensor(allreduce(slices)),
+            # Where most rows are used: as many bytes as the variable has, whatever ranks send.
+            "dense": allreduce(tf.convert_to_tensor(slices)),
             "slices_sum": tf.convert_to_tensor(allreduce(slices, False)),
             "several": npu_allreduce([mine, None, slices], "sum")[0],
             "max": npu_allreduce(mine, "max"),
@@ -173,6 +175,7 @@ def test_plain_reductions():
         assert found["variable"] == 0.5 and found["max"].tolist() == [[2, 2]], found
         assert found["slices"].tolist() == found["reduced_slices"].tolist(), found
         assert found["slices"].tolist() == [[1, 1], [1, 1], [0.5, 0.5], [0, 0]], found
+        assert found["dense"].tolist() == found["slices"].tolist(), found
         assert found["slices_sum"].tolist() == [[2, 2], [2, 2], [1, 1], [0, 0]], found
         own = mine_value = [[1.0 + rank, 2.0]]
         assert to_root[0].tolist() == ([[1.5, 2]] if rank == 1 else own), to_root
@@ -293,3 +296,56 @@ def test_repeated_rows_travel_once():
         digest("rows", found.values)
         """,
     )
+
+
+def test_eager_training_equals_one_process():
+    """Optimizers of tf.train where TensorFlow runs ops as it meets them."""
+    job = run_ranks(
+        2,
+        scripts.eager(
+            """
+            from npu_bridge.estimator.npu.npu_loss_scale_manager import *
+            from npu_bridge.estimator.npu.npu_loss_scale_optimizer import *
+            from npu_bridge.estimator.npu.npu_optimizer import *
+
+            def run(optimizer, ranks, bad_step=None):
+                kernel = tf.Variable([[1.0], [2.0]], name="kernel")
+                table = tf.Variable(np.ones([4, 2], np.float32), name="table")
+                bias = tf.Variable([1.0, 2.0], name="bias")
+                step = tf.train.get_or_create_global_step()
+                step.assign(0)
+                for number in range(4):
+                    def loss():
+                        losses = [tf.reduce_sum(kernel * kernel) * (r + 1.0) + tf.reduce_sum(bias * bias)
+                                  + tf.reduce_sum(tf.nn.embedding_lookup(table, [r, 1, 1][:3 - r]) ** 2)
+                                  for r in ranks]
+                        overflows = number == bad_step and 1 in ranks
+                        return tf.add_n(losses) / len(ranks) * (np.inf if overflows else 1.0)
+                    pairs = optimizer.compute_gradients(loss, [kernel, table, bias])
+                    optimizer.apply_gradients(pairs, global_step=step)
+                return [v.numpy() for v in (kernel, table, bias, step)]
+
+            def close(found, expected):
+                for one, other in zip(found, expected):
+                    np.testing.assert_allclose(one, other, 1e-5, 1e-6)
+
+            adam = lambda: tf.train.AdamOptimizer(0.1)
+            expected = run(adam(), range(size))
+            for optimizer in (NPUDistributedOptimizer(adam()), NPUDistributedOptimizer(adam(), True),
+                              npu_distributed_optimizer_wrapper(adam()),
+                              NPUOptimizer(adam(), is_distributed=True)):
+                close(run(optimizer, [rank]), expected)
+
+            def scaled(inner):
+                manager = ExponentialUpdateLossScaleManager(64, 2)
+                return NPULossScaleOptimizer(inner, manager, is_distributed=True)
+
+            expected = run(scaled(adam()), range(size), bad_step=2)
+            found = run(scaled(NPUDistributedOptimizer(adam())), [rank], bad_step=2)
+            assert expected[-1] == found[-1] == 3, (expected, found)
+            close(found, expected)
+            """
+        ),
+        limit=240,
+    )
+    job.expect_success()

@@ -106,7 +106,7 @@ class BroadcastGlobalVariablesCallbackImpl:
 
 class NPUBroadcastGlobalVariablesCallback(
     BroadcastGlobalVariablesCallbackImpl,
-    tf.keras.callbacks.Callback,  # type: ignore[misc, name-defined]
+    tf.keras.callbacks.Callback,
 ):
     """A Keras callback that lets all ranks begin with the weights of one.
 

@@ -11,7 +11,7 @@ from npu_device._core import loss_scale as _loss_scale
 __all__ = ["ExponentialUpdateLossScaleManager", "FixedLossScaleManager"]
 
 
-class FixedLossScaleManager(_loss_scale.BASES.fixed):  # type: ignore[misc, name-defined]
+class FixedLossScaleManager(_loss_scale.BASES.fixed):  # type: ignore[name-defined]
     """A factor that stays the same.
 
     Derived from tf.contrib.mixed_precision.FixedLossScaleManager where that exists.
@@ -42,7 +42,7 @@ class FixedLossScaleManager(_loss_scale.BASES.fixed):  # type: ignore[misc, name
 
 
 class ExponentialUpdateLossScaleManager(
-    _loss_scale.BASES.exponential  # type: ignore[misc, name-defined]
+    _loss_scale.BASES.exponential  # type: ignore[name-defined]
 ):
     """A factor that grows while gradients are finite and shrinks when they are not.
 

@@ -26,7 +26,7 @@ __all__ = [
 gen_npu_ops = helper.get_gen_ops()
 
 
-class NPULossScaleOptimizer(_loss_scale.BASES.optimizer):  # type: ignore[misc, name-defined]
+class NPULossScaleOptimizer(_loss_scale.BASES.optimizer):  # type: ignore[name-defined]
     """Multiplies the loss before it is differentiated, and divides the gradients afterwards.
 
     A step whose gradients are not all finite changes no variable and does not advance the global
@@ -57,7 +57,7 @@ class NPULossScaleOptimizer(_loss_scale.BASES.optimizer):  # type: ignore[misc, 
         tf.train.Optimizer.__init__(
             self, use_locking=False, name="NPULossScaleOptimizer" + type(opt).__name__
         )
-        name = self._name
+        name = self.get_name()
         super().__init__(opt=opt, loss_scale_manager=loss_scale_manager)
         self._name = name
         self._is_distributed = is_distributed
