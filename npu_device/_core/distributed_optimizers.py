@@ -62,6 +62,11 @@ def distribute(optimizer: Any, settings: Settings = Settings(), *bases: Type[Any
     if isinstance(optimizer, Reducing):
         return optimizer
     reducing = _reducing_class(optimizer)
+    inner = getattr(optimizer, "inner_optimizer", None)
+    if inner is not None and reducing is not _Keras3:
+        # Loss scaling of Keras 2 lets the optimizer inside reduce, before it looks for overflows.
+        distribute(inner, settings)
+        return optimizer
     own = type(optimizer)
     key = (own, reducing, *bases)
     if key not in _classes:

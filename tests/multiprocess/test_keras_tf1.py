@@ -354,6 +354,39 @@ def test_the_callback_and_the_wrapper_eagerly():
     )
 
 
+@pytest.mark.skipif(MINOR < (2, 4), reason="Keras has no such optimizer")
+def test_loss_scaling_of_keras_around_and_inside_the_wrapper():
+    """Rank 1 overflows in its second step, which both skip; the scale is halved on both."""
+    equal_digests(
+        2,
+        eager(
+            """
+            scaling = keras.mixed_precision.LossScaleOptimizer
+            wrap = npu_distributed_optimizer_wrapper
+            # Keras 3 looks for overflows on each rank before the optimizer inside reduces.
+            inside = [] if hasattr(scaling, "_backend_apply_gradients") else ["inside"]
+            for way in ["around", *inside]:
+                def make(distribute):
+                    adam = keras.optimizers.Adam(0.05)
+                    return distribute(scaling(adam)) if way == "around" else scaling(distribute(adam))
+                saved = X[1, 1, 0, 0]
+                X[1, 1, 0, 0] = np.inf
+                model = make_model()
+                model.compile(make(lambda opt: opt), "mse")
+                expected = fit(model, range(size))
+                model = make_model()
+                model.compile(make(wrap), "mse")
+                found = fit(model, [rank])
+                close(found, expected)
+                assert all((a == b).all() for a, b in zip(found[0], found[1])), found
+                assert not all((a == b).all() for a, b in zip(found[1], found[2])), found
+                digest(way, found)
+                X[1, 1, 0, 0] = saved
+            """
+        ),
+    )
+
+
 @pytest.mark.core
 @pytest.mark.skipif(MINOR < (2, 16), reason="Keras 2 has these optimizers")
 def test_keras_3_has_no_base_for_the_class():
