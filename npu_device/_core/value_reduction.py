@@ -22,29 +22,51 @@ REDUCTIONS = ("mean", *op_arguments.REDUCTIONS)
 _MOST_ENTRIES_TOLD = 8  # of those that are None on some ranks only
 
 
-def all_reduce(values: Any, reduction: str, fusion: int, fusion_id: int, group: str) -> Any:
-    """Reduces one value or each of several; see npu_device.distribute.all_reduce."""
+def all_reduce(
+    values: Any,
+    reduction: str,
+    fusion: int,
+    fusion_id: int,
+    group: str,
+    names: Optional[Sequence[str]] = None,
+) -> Any:
+    """Reduces one value or each of several; see npu_device.distribute.all_reduce.
+
+    Args:
+        values: see there.
+        reduction: see there.
+        fusion: see there.
+        fusion_id: see there.
+        group: see there.
+        names: of the ops that reduce the entries of a list, by position; for errors to tell.
+
+    Returns:
+        See there.
+    """
     at = Node("HcomAllReduce")
     how = op_arguments.fusion(fusion, fusion_id, at)
     reduction = op_arguments.reduction(reduction, at, REDUCTIONS)
     group = op_arguments.group(group, at)
     if not isinstance(values, (list, tuple)):
         return _reduced(values, reduction, how, group, None)
+    if names is None:
+        # By position, so that an entry which is None on one rank does not shift the others' names.
+        names = [f"HcomAllReduce_{index}" for index in range(len(values))]
     if tf.executing_eagerly() and len(values) > 1:
         _check_same_entries(values, group)
         if how.fusion != 0:
-            together = _reduced_together(values, reduction, how, group)
+            together = _reduced_together(values, reduction, how, group, names)
             return tuple(together) if isinstance(values, tuple) else together
     absent = [index for index, value in enumerate(values) if value is None]
     reduced = [
-        # By position, so that an entry which is None on one rank does not shift the others' names.
-        _reduced(value, reduction, how, group, f"HcomAllReduce_{index}", absent)
-        for index, value in enumerate(values)
+        _reduced(value, reduction, how, group, name, absent) for value, name in zip(values, names)
     ]
     return tuple(reduced) if isinstance(values, tuple) else reduced
 
 
-def _reduced_together(values: Sequence[Any], reduction: str, how: Fusion, group: str) -> List[Any]:
+def _reduced_together(
+    values: Sequence[Any], reduction: str, how: Fusion, group: str, names: Sequence[str]
+) -> List[Any]:
     """Reduces the tensors of an eager list in one graph, where they become one exchange.
 
     Sparse gradients, whose parts depend on each other, follow one by one.
@@ -58,7 +80,8 @@ def _reduced_together(values: Sequence[Any], reduction: str, how: Fusion, group:
     }
     if dense:
         members = tuple(groups.world_ranks(group))
-        together = _list_reduction(tuple(dense), reduction, how, group, members)
+        own_names = tuple(names[index] for index in dense)
+        together = _list_reduction(own_names, reduction, how, group, members)
         for index, value in zip(dense, together(*dense.values())):
             reduced[index] = value
     for index, value in enumerate(values):
@@ -69,12 +92,12 @@ def _reduced_together(values: Sequence[Any], reduction: str, how: Fusion, group:
 
 @functools.lru_cache(maxsize=256)
 def _list_reduction(
-    positions: Sequence[int], reduction: str, how: Fusion, group: str, members: Sequence[int]
+    names: Sequence[str], reduction: str, how: Fusion, group: str, members: Sequence[int]
 ) -> Any:
-    """Makes the function that reduces the entries at some positions of a list.
+    """Makes the function that reduces some entries of a list.
 
     Args:
-        positions: places in the list, which name the ops.
+        names: of the ops.
         reduction: one of REDUCTIONS.
         how: see hccl_ops.allreduce.
         group: the ranks.
@@ -84,8 +107,7 @@ def _list_reduction(
     @tf.function(autograph=False)
     def all_reduce_list(*tensors: tf.Tensor) -> List[tf.Tensor]:
         return [
-            _reduced(tensor, reduction, how, group, f"HcomAllReduce_{position}")
-            for position, tensor in zip(positions, tensors)
+            _reduced(tensor, reduction, how, group, name) for name, tensor in zip(names, tensors)
         ]
 
     return all_reduce_list

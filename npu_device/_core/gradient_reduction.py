@@ -1,0 +1,127 @@
+"""Reduces a step's gradients over the ranks, each exactly once and under its variable's name.
+
+What all optimizer wrappers share. A gradient that was reduced carries a mark, so that wrappers
+around wrappers, and Keras methods that call each other, do not reduce it again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, List, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from npu_device._core import groups, input_names, value_reduction
+
+GradientAndVariable = Tuple[Any, Any]
+
+_REDUCED_MARK = "_npu_reduced_in"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._\-/]")
+_HALF = (tf.float16, tf.bfloat16)
+
+
+def reduce_gradients(
+    grads_and_vars: Sequence[GradientAndVariable],
+    reduction: str = "mean",
+    fusion: int = 1,
+    fusion_id: int = -1,
+    group: str = groups.WORLD,
+    scope: str = "Gradients_Allreduce",
+) -> List[GradientAndVariable]:
+    """Reduces each gradient over a group.
+
+    Args:
+        grads_and_vars: gradients (dense, IndexedSlices or None) and their variables, in the same
+            order on all ranks. IndexedSlices may differ in rows between ranks.
+        reduction: "mean" divides by the group's size; or "sum", or another of
+            value_reduction.REDUCTIONS for dense gradients.
+        fusion: see hccl_ops.allreduce; the split strategy decides by default.
+        fusion_id: see hccl_ops.allreduce.
+        group: the ranks.
+        scope: the name scope of the ops.
+
+    Returns:
+        The reduced gradients and their variables. Those that are None, or were reduced in this
+        group before, are as they came; so are all in a group of one rank.
+    """
+    pairs = list(grads_and_vars)
+    if groups.rank_size(group) == 1:
+        return pairs
+    # None stays in the list, since ranks compare which entries are.
+    waiting = [i for i, (gradient, _) in enumerate(pairs) if not is_reduced(gradient, group)]
+    if all(pairs[i][0] is None for i in waiting):
+        return pairs
+    with root_scope(scope):
+        values = [_with_merged_rows(pairs[i][0]) for i in waiting]
+        names = [f"HcomAllReduce/{op_name(pairs[i][1])}" for i in waiting]
+        reduced = value_reduction.all_reduce(values, reduction, fusion, fusion_id, group, names)
+    for i, value in zip(waiting, reduced):
+        pairs[i] = (mark_reduced(value, group), pairs[i][1])
+    return pairs
+
+
+def mark_reduced(gradient: Any, group: str) -> Any:
+    """Notes on a gradient that it holds what all ranks of a group gave; returns it."""
+    if gradient is not None:
+        setattr(gradient, _REDUCED_MARK, group)
+    return gradient
+
+
+def is_reduced(gradient: Any, group: str) -> bool:
+    """Returns whether a gradient was reduced in a group."""
+    return getattr(gradient, _REDUCED_MARK, None) == group
+
+
+def scaled(gradient: Any, factor: tf.Tensor) -> Any:
+    """Returns a gradient times a scalar; IndexedSlices and None stay what they are.
+
+    The mark of a reduced gradient is kept.
+
+    Args:
+        gradient: dense, IndexedSlices, or None.
+        factor: a scalar of any float dtype, equal on all ranks.
+    """
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(factor, gradient.values.dtype.base_dtype)
+        product: Any = tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    else:
+        product = gradient * tf.cast(factor, gradient.dtype.base_dtype)
+    group: Optional[str] = getattr(gradient, _REDUCED_MARK, None)
+    return product if group is None else mark_reduced(product, group)
+
+
+def _with_merged_rows(gradient: Any) -> Any:
+    """Sums the rows of a sparse gradient that have equal indices.
+
+    A batch repeats frequent ids many times. Each rank would send, and every rank receive, all the
+    repetitions; merged, there are never more rows than the variable has.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    indices, places = tf.unique(gradient.indices)
+    values = gradient.values
+    dtype = values.dtype.base_dtype
+    working = tf.float32 if dtype in _HALF else dtype
+    summed = tf.math.unsorted_segment_sum(tf.cast(values, working), places, tf.size(indices))
+    summed.set_shape(tf.TensorShape([None]).concatenate(values.shape[1:]))
+    return tf.IndexedSlices(tf.cast(summed, dtype), indices, gradient.dense_shape)
+
+
+def root_scope(name: str) -> Any:
+    """Returns a name scope that is not within the current one.
+
+    Ops on different ranks belong together by their names, and scopes around them may be counted:
+    Keras numbers one for each training function, and a rank that restored a model made one more.
+
+    Args:
+        name: the scope's.
+    """
+    return tf.name_scope(name + "/")
+
+
+def op_name(variable: Any) -> str:
+    """Returns the part of an op's name that tells whose gradient it moves."""
+    known = input_names.name(variable).split(":")[0]
+    return _NOT_IN_NAMES.sub("_", known) or "gradient"
