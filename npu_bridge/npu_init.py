@@ -27,13 +27,15 @@ from hccl.manage.api import (
 )
 from hccl.split.api import set_split_strategy_by_idx, set_split_strategy_by_size
 from npu_bridge.estimator import npu_ops
-from npu_bridge.estimator.npu import npu_rnn
-from npu_bridge.estimator.npu_unary_ops import npu_unary_ops
-from npu_bridge.hccl import hccl_ops
-from npu_bridge.npu_cpu import npu_cpu_ops
-from npu_bridge.profiler import profiler
-from npu_bridge.scoped_graph_manager import scoped_graph_manager
-from npu_bridge.estimator.npu import keras_to_npu, npu_plugin, npu_scope, npu_strategy, util
+from npu_bridge.estimator.npu import (
+    keras_to_npu,
+    npu_plugin,
+    npu_rnn,
+    npu_scope,
+    npu_strategy,
+    util,
+)
+from npu_bridge.estimator.npu.npu_callbacks import NPUBroadcastGlobalVariablesCallback
 from npu_bridge.estimator.npu.npu_config import (
     DumpConfig,
     DynamicInputConfig,
@@ -50,6 +52,18 @@ from npu_bridge.estimator.npu.npu_hook import (
     NPUOutputTensorHook,
     SetIterationsVarHook,
     TellMeStepOrLossHook,
+)
+from npu_bridge.estimator.npu.npu_loss_scale_manager import (
+    ExponentialUpdateLossScaleManager,
+    FixedLossScaleManager,
+)
+from npu_bridge.estimator.npu.npu_loss_scale_optimizer import NPULossScaleOptimizer
+from npu_bridge.estimator.npu.npu_optimizer import (
+    KerasDistributeOptimizer,
+    NPUDistributedOptimizer,
+    NPUOptimizer,
+    npu_allreduce,
+    npu_distributed_optimizer_wrapper,
 )
 from npu_bridge.estimator.npu.session_helpers import (
     NpuEmptyHook,
@@ -72,7 +86,11 @@ from npu_bridge.estimator.npu.session_helpers import (
     set_keras_session_npu_config,
     shutdown_resource,
 )
+from npu_bridge.estimator.npu_unary_ops import npu_unary_ops
 from npu_bridge.hccl import hccl_ops
+from npu_bridge.npu_cpu import npu_cpu_ops
+from npu_bridge.profiler import profiler
+from npu_bridge.scoped_graph_manager import scoped_graph_manager
 
 # As the original does; what else it changes there has no effect on CPU ranks.
 session.Session.__init__ = _soft_placement(session.Session.__init__)

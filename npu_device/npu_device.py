@@ -11,7 +11,8 @@ from typing import Any, Callable, ContextManager, Optional
 
 import tensorflow as tf
 
-from npu_device._core import op_arguments, operations, runtime
+from npu_device._core import op_arguments, runtime
+from npu_device._core.compute import raw_ops
 from npu_device._core.op_arguments import Node
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "wrap_cpu_only_api",
 ]
 
-gen_npu_ops = operations.load()
+gen_npu_ops = raw_ops.load()
 
 #: The type of device in the original's device names.
 NPU = "/job:localhost/replica:0/task:0/device:NPU"

@@ -11,6 +11,7 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import dtypes
 
+from npu_bridge.estimator.npu.npu_common import NPUBasics
 from npu_bridge.helper import helper
 from npu_device._core.compute import activations, refused
 from npu_device._core.compute import dropout as dropout_ops
@@ -22,6 +23,7 @@ from npu_device._core.compute.op_gradients import prelu_grad
 
 __all__ = [
     "DEFAULT_GRAPH_SEED",
+    "NPUBasics",
     "centralization",
     "dropout_v3",
     "dropout_v4",

@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
+from npu_bridge.estimator.npu.npu_common import NPUBasics
 from npu_bridge.helper import helper
 from npu_device._core.compute import dropout as dropout_ops
 from npu_device._core.compute import lstm, refused
@@ -35,6 +36,7 @@ __all__ = [
     "DEFAULT_GRAPH_SEED",
     "LARS",
     "LARSV2",
+    "NPUBasics",
     "NPUInit",
     "NPUShutdown",
     "adam_apply_one_assign",

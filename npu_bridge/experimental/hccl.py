@@ -6,6 +6,7 @@ import ctypes
 from typing import Any
 
 from hccl.manage import api
+from npu_bridge.estimator.npu import util as util_lib
 from npu_device._core.compute import refused
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "get_user_rank_id",
     "get_user_rank_size",
     "hccl_graph_adp_ctypes",
+    "util_lib",
 ]
 
 

@@ -111,8 +111,8 @@ _CARD_RULE = _matching(
 )
 _TRANSPORT = Kind(
     "transport",
-    "auto, shm, or the path (with a /) of a transport library that exists; gloo and hccl are not in "
-    "this build",
+    "auto, shm, or the path (with a /) of a transport library that exists; gloo and hccl are not "
+    "in this build",
     _parse_transport,
 )
 

@@ -51,7 +51,7 @@ def create(train_op: Any) -> tf.Operation:
             return graph.create_op(_OP, [count], [], name="IterationOp")
 
 
-def load(session: Any, iterations: int) -> None:
+def load(session: Any, iterations: Any) -> None:
     """Sets how many iterations the steps of a session's graph run.
 
     Args:

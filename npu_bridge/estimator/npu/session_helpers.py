@@ -11,7 +11,12 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 from hccl.manage.api import get_local_rank_id, get_local_rank_size, get_rank_id, get_rank_size
 from npu_bridge.estimator import npu_ops
 from npu_bridge.estimator.npu import estimator_classes, npu_config, util
+from npu_bridge.estimator.npu.npu_callbacks import NPUBroadcastGlobalVariablesCallback
 from npu_bridge.estimator.npu.npu_hook import NPUBroadcastGlobalVariablesHook
+from npu_bridge.estimator.npu.npu_optimizer import (
+    KerasDistributeOptimizer,
+    NPUDistributedOptimizer,
+)
 
 #: Grappler's optimizers, for scripts that turn them off one by one.
 experimental_options = {
@@ -60,8 +65,6 @@ def npu_callbacks_append(callbacks_list: Iterable[Any] = ()) -> List[Any]:
 
     Source of the contract: CANN TF Adapter API, npu_callbacks_append.
     """
-    from npu_bridge.estimator.npu.npu_callbacks import NPUBroadcastGlobalVariablesCallback
-
     callbacks = callbacks_list if isinstance(callbacks_list, list) else list(callbacks_list or ())
     callbacks.append(NPUBroadcastGlobalVariablesCallback(0))
     return callbacks
@@ -269,8 +272,6 @@ def npu_keras_optimizer(opt: Any) -> Any:
 
     Source of the contract: CANN TF Adapter API, npu_keras_optimizer.
     """
-    from npu_bridge.estimator.npu.npu_optimizer import KerasDistributeOptimizer
-
     return KerasDistributeOptimizer(opt)
 
 
@@ -285,8 +286,6 @@ def npu_tf_optimizer(opt: Any) -> Any:
 
     Source of the contract: CANN TF Adapter API, npu_tf_optimizer.
     """
-    from npu_bridge.estimator.npu.npu_optimizer import NPUDistributedOptimizer
-
     return NPUDistributedOptimizer(opt)
 
 
