@@ -44,6 +44,11 @@ def model_fn(features, labels, mode, params):
     return NPUEstimatorSpec(mode, loss=loss, train_op=train)
 
 
+def wait_for_all_ranks():
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(hccl_ops.allreduce(tf.constant(1), "sum"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     report.add_arguments(parser, steps=120)
@@ -83,6 +88,8 @@ def main():
             raise RuntimeError("evaluate and predict differ: %s, %s" % (evaluation, accuracy))
         weights = {name: estimator.get_variable_value(name) for name in ("hidden", "output")}
         report.report(rank, rank_size, accuracy, weights, arguments.weights_file)
+        # The other ranks read the checkpoints of rank 0.
+        wait_for_all_ranks()
     finally:
         if not arguments.model_dir:
             shutil.rmtree(model_dir)

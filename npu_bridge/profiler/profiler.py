@@ -27,6 +27,8 @@ _METRICS = (
 class Profiler:
     """Would record the NPU's profile of what runs inside `with Profiler():`.
 
+    Accepted without effect on CPU ranks.
+
     It is for the NPU and has no effect on CPU ranks; tf.profiler profiles those.
 
     Source of the contract: CANN TF Adapter API, npu_bridge.profiler.profiler.Profiler.

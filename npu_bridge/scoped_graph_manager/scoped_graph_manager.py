@@ -14,6 +14,8 @@ __all__ = ["ScopedGraphManager", "tf_adapter"]
 class ScopedGraphManager:
     """Would unload the graphs that run inside `with ScopedGraphManager():` from the device.
 
+    Accepted without effect on CPU ranks.
+
     It is for the NPU and has no effect on CPU ranks: TensorFlow keeps no graph on a device there.
 
     Source of the contract: CANN TF Adapter API, ScopedGraphManager.

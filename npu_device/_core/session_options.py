@@ -81,10 +81,9 @@ OPTIONS: tuple[Option, ...] = (
            ("auto", "true", "false")),
     Option("es_cluster_config", _S, "cluster file of the embedding service"),
     # Distributed training
-    Option("hcom_parallel", _B, "exchanges gradients while the backward pass runs",
-           effect=NOT_IN_BUILD),
-    Option("is_tailing_optimization", _B, "computes what does not need the last exchange during it",
-           effect=NOT_IN_BUILD),
+    Option("hcom_parallel", _B, "exchanges gradients while the backward pass runs, as always here"),
+    Option("is_tailing_optimization", _B,
+           "computes what does not need the last exchange during it, as always here"),
     Option("hccl_timeout", _I, "seconds that a collective may wait for its peers",
            effect=NOT_IN_BUILD),
     Option("HCCL_algorithm", _S, "algorithm of the collectives on each network level"),

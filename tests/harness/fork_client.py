@@ -1,4 +1,7 @@
-"""The side of the tests of fork_server.py: one server for the test process, started when needed."""
+"""The side of the tests of fork_server.py: servers of the test process, started when needed.
+
+There is one for the TensorFlow that is installed, and one for it as `npurun --tf1` gives it.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from tests.harness.fork_server import (
 )
 from tests.harness.program import HERE
 
-_IMPORTED = ["numpy", "tensorflow", "tensorflow.compat.v1"]
+_IMPORTED = ["numpy", "tensorflow", "tensorflow.compat.v1", "sklearn.datasets"]
 # Read when the interpreter starts or TensorFlow is imported: too late in a forked rank.
 _READ_AT_START = re.compile(
     r"(PYTHON|TF_|KERAS_|OMP_|KMP_|GOMP_|OPENBLAS_|MKL_|LD_|XLA_|MALLOC_|GLIBC_)"
 )
-_server: Optional[_Server] = None
+_servers: Dict[str, Server] = {}  # by PYTHONPATH, by which one imports another TensorFlow
 
 
 def can_fork(changed: Set[str]) -> bool:
@@ -34,27 +37,16 @@ def can_fork(changed: Set[str]) -> bool:
     return not any(_READ_AT_START.match(name) for name in changed)
 
 
-def prepare(environment: Mapping[str, str]) -> None:
-    """Starts the server and waits until it has imported TensorFlow, if that has not been done.
+def server(environment: Mapping[str, str]) -> Server:
+    """Returns a server that has imported TensorFlow; starts it if that has not been done.
 
     Args:
         environment: what the server starts with: that of a rank without what describes its job.
     """
-    global _server
-    if _server is None:
-        _server = _Server(environment)
-
-
-def start_loop(folder: Optional[str], streams: Sequence[int]) -> ForkedLoop:
-    """Forks shell_loop.py's loop.
-
-    Args:
-        folder: where the ranks start; None: where this process is.
-        streams: the descriptors of the ranks' streams. The loop finds the one at position i at
-            `stream_number(i)`.
-    """
-    assert _server is not None, "prepare comes first"
-    return _server.start_loop(folder or os.getcwd(), streams)
+    path = environment.get("PYTHONPATH", "")
+    if path not in _servers:
+        _servers[path] = Server(environment)
+    return _servers[path]
 
 
 def stream_number(position: int) -> int:
@@ -91,7 +83,13 @@ class ForkedLoop:
         return 0 if self._ended else None
 
 
-class _Server:
+class Server:
+    """A process that forks ranks.
+
+    Args:
+        environment: what it starts with.
+    """
+
     def __init__(self, environment: Mapping[str, str]):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own: Dict[str, str] = dict(environment)
@@ -115,13 +113,20 @@ class _Server:
             raise RuntimeError("the server that forks ranks ended before it was ready; see above")
         atexit.register(self._end)
 
-    def start_loop(self, folder: str, streams: Sequence[int]) -> ForkedLoop:
+    def start_loop(self, folder: Optional[str], streams: Sequence[int]) -> ForkedLoop:
+        """Forks shell_loop.py's loop.
+
+        Args:
+            folder: where the ranks start; None: where this process is.
+            streams: the descriptors of the ranks' streams. The loop finds the one at position i at
+                `stream_number(i)`.
+        """
         pipes: List[Tuple[int, int]] = [os.pipe() for _ in range(OWN_DESCRIPTORS)]
         (loop_input, our_input), (our_output, loop_output), (our_alive, loop_alive) = pipes
         passed = [loop_input, loop_output, loop_alive, *streams]
         assert len(passed) <= MAX_DESCRIPTORS, "too many ranks to be forked"
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))
-        self._requests.sendmsg([os.fsencode(folder)], [rights])
+        self._requests.sendmsg([os.fsencode(folder or os.getcwd())], [rights])
         for descriptor in (loop_input, loop_output, loop_alive):
             os.close(descriptor)
         return ForkedLoop(os.fdopen(our_input, "wb", 0), os.fdopen(our_output, "rb", 0), our_alive)

@@ -71,12 +71,16 @@ def start_ranks(
         raise ValueError("launcher must be loop, or npurun without rank_environment")
     if options and launcher == "loop":
         raise ValueError("options are npurun's")
-    forked = launcher == "loop" and not fresh and not tf1 and python == sys.executable
+    forked = launcher == "loop" and not fresh and python == sys.executable
     changed = set(environment or {}).union(*(rank_environment or {}).values())
     forked = forked and fork_client.can_fork(changed)
+    server = None
     if forked:
+        started_with = program.common_environment()
+        if tf1:
+            program.enable_tensorflow_1(started_with)
         # Outside the limit: it may take long, and only the first time.
-        fork_client.prepare(program.common_environment())
+        server = fork_client.server(started_with)
     job = Job(ranks, limit)
     try:
         command = program.command(given, arguments, job.folder)
@@ -101,7 +105,7 @@ def start_ranks(
                 changed = program.change({**common, **exported}, environment or {})
                 own = (rank_environment or {}).get(rank, {})
                 all_variables.append(program.change(changed, own))
-            runner = LoopRunner(job.name, ranks, job.transcript, limit, job.folder, forked)
+            runner = LoopRunner(job.name, ranks, job.transcript, limit, job.folder, server)
             runner.start([python, *command], all_variables, folder)
     except BaseException:
         shutil.rmtree(job.folder, ignore_errors=True)

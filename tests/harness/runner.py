@@ -166,7 +166,7 @@ class LoopRunner(Runner):
     Args:
         job, ranks, transcript, limit: see Runner.
         job_folder: removed by shell_loop.py when the test process dies.
-        forked: whether ranks are forked from a process that has imported TensorFlow.
+        server: forks the ranks; None starts each as a new interpreter.
     """
 
     def __init__(
@@ -176,12 +176,12 @@ class LoopRunner(Runner):
         transcript: Transcript,
         limit: float,
         job_folder: str,
-        forked: bool,
+        server: Optional[fork_client.Server],
     ):
         super().__init__(job, ranks, transcript, limit)
         self.reported = list(range(ranks))
         self._job_folder = job_folder
-        self._forked = forked
+        self._server = server
         self._process_ids: Dict[int, int] = {}
         self._outputs: Dict[int, List[Tuple[IO[bytes], Any]]] = {}
         self._unread = b""
@@ -205,8 +205,8 @@ class LoopRunner(Runner):
         inherited = [descriptor for one in streams for descriptor in one]
         # Not marked as a process of the job: it lives to report the ends of ranks that are killed.
         own = {k: v for k, v in environments[0].items() if k != processes.JOB_VARIABLE}
-        if self._forked:
-            self._process = fork_client.start_loop(folder, inherited)
+        if self._server is not None:
+            self._process = self._server.start_loop(folder, inherited)
             numbers = map(fork_client.stream_number, range(len(inherited)))
             streams = [[next(numbers) for _ in one] for one in streams]
         else:

@@ -20,6 +20,50 @@ def example(name):
     return os.path.join(_ROOT, "examples", name)
 
 
+TENSORFLOW_1_EXAMPLES = [
+    "tf1_session.py",
+    "tf1_estimator.py",
+    "tf1_keras.py",
+    "tf1_loss_scale.py",
+    "tf1_embedding.py",
+    "tf1_iterations.py",
+]
+# Of sums in float32, over 40 steps; of products in float16 where the example has them. Measured
+# differences are at most 9e-7, and 3e-3 in float16.
+TOLERANCES = {"tf1_loss_scale.py": 2e-2}
+FLOAT32_TOLERANCE = 1e-5
+
+
+def train_once(name, ranks, folder, use_tf1):
+    """Trains 40 steps; returns the final weights of rank 0, and the accuracy of all ranks."""
+    weights_file = os.path.join(str(folder), "weights_%d_{rank}.npz" % ranks)
+    arguments = ["--steps", "40", "--weights-file", weights_file]
+    job = run_ranks(ranks, path=example(name), arguments=arguments, limit=180, tf1=use_tf1)
+    job.expect_success()
+    ends = [re.search(r"accuracy ([\d.]+), .* crc32 (\w+)", one).groups() for one in job.stdout]
+    assert len(set(ends)) == 1, job.report()
+    return np.load(weights_file.format(rank=0)), float(ends[0][0])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", TENSORFLOW_1_EXAMPLES)
+def test_tensorflow_1_examples_train_as_one_process(
+    name, tmp_path, tensorflow_major, has_estimator
+):
+    # TensorFlow 2.16 and later have neither tf.estimator nor Keras 2.
+    if name in ("tf1_estimator.py", "tf1_keras.py") and not has_estimator:
+        pytest.skip("this TensorFlow has no tf.estimator and no Keras 2")
+    use_tf1 = tensorflow_major >= 2
+    alone, accuracy = train_once(name, 1, tmp_path, use_tf1)
+    assert accuracy > 0.75
+    for ranks in (2, 4):
+        together, _ = train_once(name, ranks, tmp_path, use_tf1)
+        assert sorted(together) == sorted(alone)
+        for key in alone:
+            tolerance = TOLERANCES.get(name, FLOAT32_TOLERANCE)
+            np.testing.assert_allclose(together[key], alone[key], atol=tolerance, err_msg=key)
+
+
 def test_collectives():
     for ranks in (2, 4):
         job = run_ranks(ranks, path=example("collectives.py"), limit=240, fresh=True)

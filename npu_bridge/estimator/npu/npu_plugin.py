@@ -39,6 +39,8 @@ __all__ = [
 def init_op_compiler_cache_mode(init: Dict[str, str], op_compiler_cache_mode: Any) -> None:
     """Writes an option among those that the device starts with.
 
+    Accepted without effect on CPU ranks.
+
     Args:
         init: the options, which are changed.
         op_compiler_cache_mode: "enable", "disable" or "force"; None writes nothing.
@@ -51,6 +53,8 @@ def init_op_compiler_cache_mode(init: Dict[str, str], op_compiler_cache_mode: An
 def init_op_compiler_cache_dir(init: Dict[str, str], op_compiler_cache_dir: Any) -> None:
     """Writes an option among those that the device starts with.
 
+    Accepted without effect on CPU ranks.
+
     Args:
         init: the options, which are changed.
         op_compiler_cache_dir: folder for compiled ops; None writes nothing.
@@ -62,6 +66,8 @@ def init_op_compiler_cache_dir(init: Dict[str, str], op_compiler_cache_dir: Any)
 
 def init_debug_dir(init: Dict[str, str], debug_dir: Any) -> None:
     """Writes an option among those that the device starts with.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         init: the options, which are changed.
@@ -277,6 +283,8 @@ def get_rdma_cache(data_type: Any, shape: Any, name: str = "rdma_w") -> Any:
 
 def set_device_sat_mode(mode: int) -> None:
     """Says what is to become of numbers that overflow. Here they always become infinity.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         mode: 0 for the largest number, 1 for infinity, 2 for what the device does by itself.

@@ -44,6 +44,8 @@ def _attributes(**values: Value) -> Iterator[None]:
 def without_npu_compile_scope() -> Any:
     """Leaves ops to the host: attribute _without_npu_compile.
 
+    Accepted without effect on CPU ranks.
+
     Source of the contract: CANN TF Adapter API, without_npu_compile_scope.
     """
     return _attributes(_without_npu_compile=True)
@@ -51,6 +53,8 @@ def without_npu_compile_scope() -> Any:
 
 def npu_variable_scope(placement: NpuExecutePlacement = NpuExecutePlacement.ALL) -> Any:
     """Chooses the engine that runs ops: attribute _variable_placement.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         placement: a NpuExecutePlacement.
@@ -69,6 +73,8 @@ def npu_variable_scope(placement: NpuExecutePlacement = NpuExecutePlacement.ALL)
 def keep_dtype_scope() -> Any:
     """Keeps ops in the number format that the script gives them: attribute _keep_dtype.
 
+    Accepted without effect on CPU ranks.
+
     Source of the contract: CANN TF Adapter API, keep_dtype_scope.
     """
     return _attributes(_keep_dtype=1)
@@ -76,6 +82,8 @@ def keep_dtype_scope() -> Any:
 
 def npu_stage_scope(stage: int) -> Any:
     """Makes ops a stage of a pipeline over steps: attribute _stage_level.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         stage: number of the stage.
@@ -88,6 +96,8 @@ def npu_stage_scope(stage: int) -> Any:
 def npu_mem_type_scope() -> Any:
     """Puts results where remote devices can read them: attribute _output_memory_type.
 
+    Accepted without effect on CPU ranks.
+
     Source of the contract: CANN TF Adapter API, npu_mem_type_scope.
     """
     return _attributes(_output_memory_type=1)
@@ -95,6 +105,8 @@ def npu_mem_type_scope() -> Any:
 
 def npu_weight_prefetch_scope(buffer_pool_id: int = 0, buffer_pool_size: int = 536870912) -> Any:
     """Fetches weights early into a pool: attributes _buffer_pool_id and _buffer_pool_size.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         buffer_pool_id: number of the pool.
@@ -111,6 +123,8 @@ def npu_weight_prefetch_scope(buffer_pool_id: int = 0, buffer_pool_size: int = 5
 def op_specified_engine_scope(engine_name: str, kernel_lib_name: str) -> Any:
     """Chooses who runs ops: attributes _specified_engine_name and _specified_kernel_lib_name.
 
+    Accepted without effect on CPU ranks.
+
     Args:
         engine_name: name of the engine.
         kernel_lib_name: name of its library of kernels.
@@ -125,6 +139,8 @@ def op_specified_engine_scope(engine_name: str, kernel_lib_name: str) -> Any:
 def npu_qos_label_scope(label: int) -> Any:
     """Labels ops for quality of service: attribute _qos_service_label.
 
+    Accepted without effect on CPU ranks.
+
     Args:
         label: number of the label.
 
@@ -135,6 +151,8 @@ def npu_qos_label_scope(label: int) -> Any:
 
 def subgraph_multi_dims_scope(index: int) -> Any:
     """Makes ops a part that is compiled for several shapes: attribute _subgraph_multi_dims_index.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         index: number of the part.
@@ -147,6 +165,8 @@ def subgraph_multi_dims_scope(index: int) -> Any:
 def npu_optimizer_scope() -> Any:
     """Marks ops as those of an optimizer: attribute _optimizer.
 
+    Accepted without effect on CPU ranks.
+
     Source of the contract: CANN TF Adapter API, npu_optimizer_scope.
     """
     return _attributes(_optimizer=True)
@@ -155,6 +175,8 @@ def npu_optimizer_scope() -> Any:
 def npu_recompute_scope() -> Any:
     """Lets the device compute results again instead of keeping them: name scope NpuRecompute.
 
+    Accepted without effect on CPU ranks.
+
     Source of the contract: CANN TF Adapter API, npu_recompute_scope.
     """
     return tf.name_scope("NpuRecompute")
@@ -162,6 +184,8 @@ def npu_recompute_scope() -> Any:
 
 def npu_graph_slice_scope(slice_num: Optional[int] = None) -> Any:
     """Lets the device cut the part of a graph: name scope SliceNum-N-NpuGraphSlicingN.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         slice_num: number of slices, 1 or more; None leaves it to the device.
@@ -180,6 +204,8 @@ def npu_graph_slice_scope(slice_num: Optional[int] = None) -> Any:
 def disable_autofuse() -> Any:
     """Keeps ops from being merged automatically: attribute _disable_autofuse_scope.
 
+    Accepted without effect on CPU ranks.
+
     Source of the contract: CANN TF Adapter API, disable_autofuse.
     """
     return _attributes(_disable_autofuse_scope=True)
@@ -187,6 +213,8 @@ def disable_autofuse() -> Any:
 
 def limit_core_num_scope(op_aicore_num: str = "0", op_vectorore_num: str = "0") -> Any:
     """Limits the cores that ops use: attribute _op_vectorcore_num.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         op_aicore_num: matrix cores, of which the original takes no notice, either.

@@ -44,6 +44,8 @@ def set_graph_exec_config(
 ) -> Any:
     """Marks what is fetched with how the device runs the graph behind it.
 
+    Accepted without effect on CPU ranks.
+
     The marks are attributes _graph_dynamic_input, _graph_dynamic_graph_execute_mode,
     _graph_dynamic_inputs_shape_range, _is_train_graph and _recompute_mode.
 
@@ -83,6 +85,8 @@ def set_graph_exec_config(
 def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
     """Keeps the ops behind tensors in the number format that the script gives them.
 
+    Accepted without effect on CPU ranks.
+
     Sets attribute _keep_dtype.
 
     Args:
@@ -108,6 +112,8 @@ def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
 def set_op_tensor_max_range(tensor: Any, max_shape: str) -> None:
     """Tells the device the largest shape that an op's result can have.
 
+    Accepted without effect on CPU ranks.
+
     Sets attribute _op_max_shape.
 
     Args:
@@ -121,6 +127,8 @@ def set_op_tensor_max_range(tensor: Any, max_shape: str) -> None:
 
 def set_op_input_tensor_multi_dims(tensor: Any, input_shape: str, input_dims: str) -> None:
     """Tells the device the shapes that a part of a graph is compiled for.
+
+    Accepted without effect on CPU ranks.
 
     Sets attributes _subgraph_multi_dims_input_shape and _subgraph_multi_dims_input_dims.
 
@@ -142,6 +150,8 @@ def set_op_input_tensor_multi_dims(tensor: Any, input_shape: str, input_dims: st
 
 def set_op_tensor_max_size(tensor: Any, max_size: int) -> None:
     """Tells the device the largest size of an op's result.
+
+    Accepted without effect on CPU ranks.
 
     Sets attribute _op_max_size.
 

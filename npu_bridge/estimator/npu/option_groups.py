@@ -16,6 +16,8 @@ _RECOMPUTE_MODES = ("auto", "manual")
 class ProfilingConfig:
     """What a profile records.
 
+    Accepted without effect on CPU ranks.
+
     Args:
         enable_profiling: whether a profile is recorded.
         profiling_options: what it records, a JSON text; words in a list for older releases.
@@ -39,6 +41,8 @@ class ProfilingConfig:
 
 class MemoryConfig:
     """How the device's memory is used.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         atomic_clean_policy: 0 clears the memory of all atomic ops at once, 1 op by op.
@@ -72,6 +76,8 @@ class MemoryConfig:
 
 class DumpConfig:
     """What is dumped of ops.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         enable_dump: whether inputs and outputs are dumped.
@@ -114,6 +120,8 @@ class DumpConfig:
 class GraphMemoryOptimizeConfig:
     """How a graph is changed to need less memory.
 
+    Accepted without effect on CPU ranks.
+
     Args:
         recompute: "auto" or "manual": computes results again instead of keeping them.
         graph_slice: "auto" or "manual": cuts the graph into parts.
@@ -137,6 +145,8 @@ class GraphMemoryOptimizeConfig:
 
 class ExperimentalConfig:
     """Options that may change or go in a later release.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         logical_device_cluster_deploy_mode: "LB" spreads models over devices, "SINGLE" does not.
@@ -197,6 +207,8 @@ class ExperimentalConfig:
 class NpuExecutePlacement(Enum):
     """Engines that npu_scope.npu_variable_scope can place ops on.
 
+    Accepted without effect on CPU ranks.
+
     Source of the contract: CANN TF Adapter API, npu_variable_scope.
     """
 
@@ -210,6 +222,8 @@ class NpuExecutePlacement(Enum):
 
 class DynamicInputConfig:
     """Sizes that inputs can have, of which the device compiles one graph each.
+
+    Accepted without effect on CPU ranks.
 
     Args:
         input_shape: inputs' shapes, with -1 for what changes: "data:1,-1;label:-1".

@@ -14,6 +14,8 @@ from npu_device._core import logging, session_options
 class NPULogOutfeedSessionHook(tf.train.SessionRunHook):
     """Prints what ops on the device log. Nothing logs there on CPU ranks.
 
+    Accepted without effect on CPU ranks.
+
     Args:
         output_stream: where it is printed, such as sys.stderr.
 
