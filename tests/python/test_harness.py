@@ -141,7 +141,7 @@ def test_a_failure_shows_what_every_rank_wrote(fresh):
 
 
 def test_at_its_limit_a_job_is_killed_and_says_where_it_was(fresh):
-    job = run_ranks(2, SLEEP, limit=2, fresh=fresh)
+    job = run_ranks(2, SLEEP, limit=5, fresh=fresh)
     for expectation in (
         job.expect_success,
         lambda: job.expect_failure(0),
@@ -168,7 +168,7 @@ def test_at_its_limit_stopped_ranks_and_their_detached_children_are_killed(fresh
         print("stopping")
         os.kill(os.getpid(), signal.SIGSTOP)
     """
-    job = run_ranks(1, script, limit=2, fresh=fresh)
+    job = run_ranks(1, script, limit=5, fresh=fresh)
     with pytest.raises(JobError, match="killed at its limit"):
         job.expect_success()
     assert job.exit_codes == [-signal.SIGKILL]
