@@ -59,10 +59,12 @@ def load(session: Any, iterations: Any) -> None:
         iterations: at least 1.
 
     Raises:
-        TypeError: `iterations` is not an integer.
+        TypeError: `session` is no session, or `iterations` is not an integer.
         ValueError: it is less than 1, or the session's graph has no op of `create`.
     """
     checked = check(iterations)
+    if not isinstance(getattr(session, "graph", None), tf.Graph) or not hasattr(session, "run"):
+        raise TypeError(f"iterations per loop: expected a session, got {session!r}.")
     variable = iterations_variable(session.graph)
     if variable is None:
         raise ValueError(

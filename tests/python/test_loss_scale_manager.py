@@ -11,7 +11,7 @@ from npu_bridge.estimator.npu.npu_loss_scale_manager import (
     FixedLossScaleManager,
 )
 from npu_bridge.estimator.npu.npu_loss_scale_optimizer import NPULossScaleOptimizer
-from npu_bridge.estimator.npu.npu_optimizer import NPUOptimizer
+from npu_bridge.estimator.npu.npu_optimizer import NPUDistributedOptimizer, NPUOptimizer
 
 pytestmark = pytest.mark.core
 
@@ -123,13 +123,48 @@ def test_a_fixed_factor():
             assert session.run(manager.get_loss_scale()) == 1024
         assert manager.get_enable_overflow_check() is True
         assert FixedLossScaleManager(1, False).get_enable_overflow_check() is False
-        with pytest.raises(ValueError, match="loss scale must be at least 1"):
-            FixedLossScaleManager(0.5)
+        for wrong in (0.5, float("nan"), float("inf")):
+            with pytest.raises(ValueError, match="loss_scale is .*, allowed is a Python number of 1"):
+                FixedLossScaleManager(wrong)
+        with pytest.raises(TypeError, match="loss_scale is None, allowed is"):
+            FixedLossScaleManager(None)
+
+
+@pytest.mark.parametrize(
+    "name, wrong, error",
+    [
+        ("init_loss_scale", float("nan"), ValueError),
+        ("init_loss_scale", -1, ValueError),
+        ("init_loss_scale", "x", TypeError),
+        ("incr_every_n_steps", 0, ValueError),
+        ("incr_every_n_steps", None, TypeError),
+        ("decr_every_n_nan_or_inf", 0, ValueError),
+        ("incr_ratio", 0.5, ValueError),
+        ("decr_ratio", 2, ValueError),
+        ("decr_ratio", 0, ValueError),
+    ],
+)
+def test_a_growing_factor_refuses_what_cannot_work(name, wrong, error):
+    arguments = dict(init_loss_scale=8.0, incr_every_n_steps=10)
+    arguments[name] = wrong
+    with tf.Graph().as_default(), pytest.raises(error, match=name + " is .*, allowed is"):
+        ExponentialUpdateLossScaleManager(**arguments)
 
 
 def test_what_optimizers_refuse():
     with tf.Graph().as_default():
         inner = tf.train.GradientDescentOptimizer(0.1)
+        manager = FixedLossScaleManager(8)
+        for make in (
+            NPUDistributedOptimizer,
+            NPUOptimizer,
+            lambda optimizer: NPULossScaleOptimizer(optimizer, manager),
+        ):
+            for wrong in (None, "adam", tf.train.GradientDescentOptimizer):
+                with pytest.raises(TypeError, match="allowed is an optimizer of tf.train"):
+                    make(wrong)
+        with pytest.raises(TypeError, match="loss_scale_manager is 8, allowed is an object such"):
+            NPULossScaleOptimizer(inner, 8)
         with pytest.raises(ValueError, match="needs a loss_scale_manager.*got None"):
             NPULossScaleOptimizer(inner, None)
         with pytest.raises(ValueError, match="is_loss_scale=True needs a loss_scale_manager"):

@@ -212,6 +212,55 @@ def instance_or_none(value: Any, kind: type, name: str) -> Any:
     return value
 
 
+def train_optimizer(where: str, name: str, value: Any) -> Any:
+    """Checks that an argument computes and applies gradients as those of tf.train do.
+
+    Args:
+        where: class that it is passed to.
+        name: of the argument.
+        value: what was passed.
+
+    Returns:
+        The value.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    for method in ("compute_gradients", "apply_gradients"):
+        if isinstance(value, type) or not callable(getattr(value, method, None)):
+            raise TypeError(
+                f"{where}: {name} is {value!r}, allowed is an optimizer of tf.train, such as "
+                f"tf.train.AdamOptimizer(0.001). npu_distributed_optimizer_wrapper takes those of "
+                f"Keras."
+            )
+    return value
+
+
+def loss_scale_manager(where: str, value: Any) -> Any:
+    """Checks that an argument decides about the factor of a loss.
+
+    Args:
+        where: class that it is passed to.
+        value: what was passed.
+
+    Returns:
+        The value.
+
+    Raises:
+        ValueError: it is None.
+        TypeError: it is something else.
+    """
+    example = "such as FixedLossScaleManager(1024)"
+    if value is None:
+        raise ValueError(f"{where} needs a loss_scale_manager, {example}, got None.")
+    for method in ("get_loss_scale", "update_loss_scale"):
+        if isinstance(value, type) or not callable(getattr(value, method, None)):
+            raise TypeError(
+                f"{where}: loss_scale_manager is {value!r}, allowed is an object {example}."
+            )
+    return value
+
+
 def option(
     where: str,
     name: str,

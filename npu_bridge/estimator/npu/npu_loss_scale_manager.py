@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import numbers
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -22,14 +24,14 @@ class FixedLossScaleManager(_loss_scale.BASES.fixed):  # type: ignore[name-defin
             skip steps that have them. If not, each step changes the variables.
 
     Raises:
-        ValueError: `loss_scale` is below 1.
+        TypeError: `loss_scale` is no Python number.
+        ValueError: it is below 1 or not finite.
 
     Source of the contract: CANN TF Adapter API, FixedLossScaleManager constructor.
     """
 
     def __init__(self, loss_scale: float, enable_overflow_check: bool = True):
-        if loss_scale < 1:
-            raise ValueError(f"loss scale must be at least 1, got {loss_scale!r}.")
+        _check("FixedLossScaleManager", "loss_scale", loss_scale, 1)
         super().__init__(loss_scale=loss_scale)
         self._enable_overflow_check = enable_overflow_check
 
@@ -51,11 +53,15 @@ class ExponentialUpdateLossScaleManager(
     from zero steps whenever it changes. It never gets below 1, nor above what float32 holds.
 
     Args:
-        init_loss_scale: the factor at the beginning, a Python number.
+        init_loss_scale: the factor at the beginning, a Python number of at least 1.
         incr_every_n_steps: after so many steps in a row with finite gradients it grows.
         decr_every_n_nan_or_inf: after so many steps with others, in a row or not, it shrinks.
-        incr_ratio: what it is multiplied by to grow, above 1.
-        decr_ratio: what it is multiplied by to shrink, below 1.
+        incr_ratio: what it is multiplied by to grow, at least 1.
+        decr_ratio: what it is multiplied by to shrink, above 0 and at most 1.
+
+    Raises:
+        TypeError: an argument is no Python number.
+        ValueError: an argument is out of its range.
 
     Source of the contract: CANN TF Adapter API, ExponentialUpdateLossScaleManager constructor.
     """
@@ -68,6 +74,12 @@ class ExponentialUpdateLossScaleManager(
         incr_ratio: float = 2,
         decr_ratio: float = 0.8,
     ):
+        where = "ExponentialUpdateLossScaleManager"
+        _check(where, "init_loss_scale", init_loss_scale, 1)
+        _check(where, "incr_every_n_steps", incr_every_n_steps, 1)
+        _check(where, "decr_every_n_nan_or_inf", decr_every_n_nan_or_inf, 1)
+        _check(where, "incr_ratio", incr_ratio, 1)
+        _check(where, "decr_ratio", decr_ratio, 0, 1)
         super().__init__(
             init_loss_scale=init_loss_scale,
             incr_every_n_steps=incr_every_n_steps,
@@ -89,3 +101,16 @@ class ExponentialUpdateLossScaleManager(
         Source of the contract: CANN TF Adapter API, ExponentialUpdateLossScaleManager.
         """
         return _loss_scale.exponential_update(self, finite_grads)
+
+
+def _check(
+    where: str, name: str, value: Any, at_least: float, at_most: Optional[float] = None
+) -> None:
+    bounds = f"of {at_least} or more" if at_most is None else f"above {at_least} to {at_most}"
+    at = f"{where}: {name} is {value!r}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{at}, allowed is a Python number {bounds}.")
+    number = float(value)
+    inside = number >= at_least if at_most is None else at_least < number <= at_most
+    if not (inside and math.isfinite(number)):
+        raise ValueError(f"{at}, allowed is a Python number {bounds}.")

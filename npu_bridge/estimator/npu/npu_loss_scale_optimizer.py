@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from npu_bridge.estimator.npu import npu_plugin
+from npu_bridge.estimator.npu import argument_checks, npu_plugin
 from npu_bridge.estimator.npu.npu_loss_scale_manager import FixedLossScaleManager
 from npu_bridge.hccl import hccl_ops
 from npu_bridge.helper import helper
@@ -43,16 +43,14 @@ class NPULossScaleOptimizer(_loss_scale.BASES.optimizer):  # type: ignore[name-d
 
     Raises:
         ValueError: `loss_scale_manager` is None.
+        TypeError: it is something else, or `opt` is no optimizer of tf.train.
 
     Source of the contract: CANN TF Adapter API, NPULossScaleOptimizer constructor.
     """
 
     def __init__(self, opt: Any, loss_scale_manager: Any, is_distributed: bool = False):
-        if loss_scale_manager is None:
-            raise ValueError(
-                "NPULossScaleOptimizer needs a loss_scale_manager, such as "
-                "FixedLossScaleManager(1024), got None."
-            )
+        argument_checks.train_optimizer("NPULossScaleOptimizer", "opt", opt)
+        argument_checks.loss_scale_manager("NPULossScaleOptimizer", loss_scale_manager)
         # The class of TensorFlow 1 does not initialize its own base.
         tf.train.Optimizer.__init__(
             self, use_locking=False, name="NPULossScaleOptimizer" + type(opt).__name__

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from npu_bridge.estimator.npu import npu_scope, util
+from npu_bridge.estimator.npu import argument_checks, npu_scope, util
 from npu_bridge.estimator.npu.npu_common import NPUBasics
 from npu_bridge.estimator.npu.npu_loss_scale_optimizer import _apply_if_finite
 from npu_bridge.hccl import hccl_ops
@@ -134,6 +134,7 @@ class NPUOptimizer(tf.train.Optimizer):
 
     Raises:
         ValueError: `is_loss_scale` is True and there is no manager.
+        TypeError: `opt` is no optimizer of tf.train, or the manager is something else.
 
     Source of the contract: CANN TF Adapter API, NPUOptimizer constructor.
     """
@@ -147,10 +148,10 @@ class NPUOptimizer(tf.train.Optimizer):
         is_tailing_optimization: bool = False,
         name: Optional[str] = None,
     ):
-        if is_loss_scale and loss_scale_manager is None:
-            raise ValueError(
-                "NPUOptimizer with is_loss_scale=True needs a loss_scale_manager, such as "
-                "FixedLossScaleManager(1024), got None."
+        argument_checks.train_optimizer("NPUOptimizer", "opt", opt)
+        if is_loss_scale:
+            argument_checks.loss_scale_manager(
+                "NPUOptimizer with is_loss_scale=True", loss_scale_manager
             )
         super().__init__(use_locking=False, name=name or "NPUOptimizer" + type(opt).__name__)
         if is_tailing_optimization:
@@ -260,12 +261,16 @@ class NPUDistributedOptimizer(tf.train.Optimizer):
             common norm, differs between ranks.
         name: of the optimizer.
 
+    Raises:
+        TypeError: `optimizer` is no optimizer of tf.train.
+
     Source of the contract: CANN TF Adapter API, NPUDistributedOptimizer constructor.
     """
 
     def __init__(
         self, optimizer: Any, is_weight_update_sharding: bool = False, name: Optional[str] = None
     ):
+        argument_checks.train_optimizer("NPUDistributedOptimizer", "optimizer", optimizer)
         super().__init__(use_locking=False, name=name or "Distributed" + type(optimizer).__name__)
         self._optimizer = optimizer
         self._is_weight_update_sharding = is_weight_update_sharding

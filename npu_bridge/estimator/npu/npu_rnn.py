@@ -38,7 +38,7 @@ def npu_dynamic_rnn(
     Source of the contract: CANN TF Adapter API, npu_rnn.npu_dynamic_rnn.
     """
     inputs = tf.convert_to_tensor(inputs, name="inputs")
-    if inputs.shape.ndims is None or inputs.shape.as_list()[0] is None:
+    if not inputs.shape.ndims or inputs.shape.as_list()[0] is None:
         raise ValueError(
             f"npu_dynamic_rnn: the first dimension of inputs, max_time, must be known, got shape "
             f"{inputs.shape}. Use set_shape, or tf.nn.dynamic_rnn."

@@ -36,7 +36,7 @@ __all__ = [
 
 @contextlib.contextmanager
 def _attributes(**values: Value) -> Iterator[None]:
-    protos = {name: attribute_value(value) for name, value in values.items()}
+    protos = {name: attribute_value(name, value) for name, value in values.items()}
     with tf.get_default_graph()._attr_scope(protos):
         yield
 

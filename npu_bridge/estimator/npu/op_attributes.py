@@ -13,12 +13,22 @@ Value = Union[bool, int, str]
 _EXECUTE_MODES = ("lazy_recompile", "dynamic_execute")
 
 
-def attribute_value(value: Value) -> tf.AttrValue:
-    """Returns a Python value as the value of an attribute of an op."""
+def attribute_value(name: str, value: Value) -> tf.AttrValue:
+    """Returns a Python value as the value of an attribute of an op.
+
+    Args:
+        name: of the attribute, for the error.
+        value: a bool, int or str.
+
+    Raises:
+        TypeError: the value is something else.
+    """
     if isinstance(value, bool):
         return tf.AttrValue(b=value)
     if isinstance(value, int):
         return tf.AttrValue(i=value)
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"{name.lstrip('_')} is {value!r}, allowed is a str.")
     return tf.AttrValue(s=tf.compat.as_bytes(value))
 
 
@@ -28,10 +38,15 @@ def set_attributes(target: Any, values: Dict[str, Value]) -> None:
     Args:
         target: the op, or one of its outputs.
         values: by the attribute's name.
+
+    Raises:
+        TypeError: `target` is neither, or a value is no bool, int or str.
     """
-    op = target if isinstance(target, tf.Operation) else target.op
+    op = target if isinstance(target, tf.Operation) else getattr(target, "op", None)
+    if not isinstance(op, tf.Operation):
+        raise TypeError(f"Expected an op or tensor of a graph, got {target!r}.")
     for name, value in values.items():
-        op._set_attr(name, attribute_value(value))
+        op._set_attr(name, attribute_value(name, value))
 
 
 def set_graph_exec_config(

@@ -9,6 +9,7 @@ Where seq_length is given, a sequence's later steps change nothing: the states s
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Callable, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -80,7 +81,7 @@ def check_attributes(
     ):
         if value != wanted:
             raise ValueError(f"{op}: {what} must be {wanted}, got {value!r}. {instead}.")
-    if not cell_clip < 0:
+    if not isinstance(cell_clip, numbers.Real) or not cell_clip < 0:
         raise ValueError(f"{op}: cell_clip must be below 0 (no clipping), got {cell_clip!r}")
 
 
