@@ -8,10 +8,18 @@ namespace npu_bridge {
 namespace comm {
 namespace {
 
-std::string DescribeWaits(const WaitsOfRank& waits) {
+std::string DescribePlace(const Wait& wait) {
+  std::string text = " in step " + std::to_string(wait.step);
+  if (wait.in_loop) text += ", iteration " + std::to_string(wait.iteration) + " of a loop";
+  return text;
+}
+
+std::string DescribeWaits(const WaitsOfRank& waits, bool with_places) {
   constexpr std::size_t kMostListed = 3;
   std::vector<std::string> ops;
-  for (const Fingerprint& wait : waits) ops.push_back(wait.Describe());
+  for (const Wait& wait : waits) {
+    ops.push_back(wait.op.Describe() + (with_places ? DescribePlace(wait) : ""));
+  }
   std::sort(ops.begin(), ops.end());
   std::string text;
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -30,16 +38,31 @@ bool SameTensors(const Fingerprint& a, const Fingerprint& b) {
                     });
 }
 
+// Whether ranks wait in one op, in different steps or iterations.
+bool DifferInPlace(const std::vector<WaitsOfRank>& by_rank) {
+  for (const WaitsOfRank& waits : by_rank) {
+    for (const Wait& a : by_rank.front()) {
+      for (const Wait& b : waits) {
+        if (a.op.collective == b.op.collective && a.op.tag == b.op.tag &&
+            (a.step != b.step || a.iteration != b.iteration)) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 // The first pair of waits of different ranks that is one op under two names; empty where none is.
 std::string DescribeOuterScopes(const std::vector<WaitsOfRank>& by_rank) {
   for (const WaitsOfRank& waits : by_rank) {
-    for (const Fingerprint& a : by_rank.front()) {
-      for (const Fingerprint& b : waits) {
-        if (a.collective != b.collective || !SameTensors(a, b) ||
-            !DifferInOuterScope(a.tag, b.tag)) {
+    for (const Wait& a : by_rank.front()) {
+      for (const Wait& b : waits) {
+        if (a.op.collective != b.op.collective || !SameTensors(a.op, b.op) ||
+            !DifferInOuterScope(a.op.tag, b.op.tag)) {
           continue;
         }
-        return " The names '" + a.tag + "' and '" + b.tag +
+        return " The names '" + a.op.tag + "' and '" + b.op.tag +
                "' differ only in an outer scope: build the op inside the same scopes on every "
                "rank.";
       }
@@ -50,8 +73,8 @@ std::string DescribeOuterScopes(const std::vector<WaitsOfRank>& by_rank) {
 
 bool AnyFused(const std::vector<WaitsOfRank>& by_rank) {
   for (const WaitsOfRank& waits : by_rank) {
-    for (const Fingerprint& wait : waits) {
-      if (!wait.members.empty()) return true;
+    for (const Wait& wait : waits) {
+      if (!wait.op.members.empty()) return true;
     }
   }
   return false;
@@ -77,13 +100,17 @@ bool DifferInOuterScope(const std::string& a, const std::string& b) {
 
 std::string DeadlockText(const Group& group, const std::vector<WaitsOfRank>& by_rank,
                          const std::string& limit) {
+  const bool with_places = DifferInPlace(by_rank);
   std::vector<std::string> values;
-  for (const WaitsOfRank& waits : by_rank) values.push_back(DescribeWaits(waits));
+  for (const WaitsOfRank& waits : by_rank) values.push_back(DescribeWaits(waits, with_places));
   std::string text =
       "Mismatch in group " + group.name +
       ": every rank waits, in ops that cannot pair, and nothing has moved for " + limit +
       " (NPU_BRIDGE_MISMATCH_TIMEOUT): " + DescribeSides(group, values, "waits in", "wait in") +
       ".";
+  if (with_places) {
+    text += " Ranks have run different numbers of steps, or of iterations (iterations_per_loop).";
+  }
   text += DescribeOuterScopes(by_rank);
   if (AnyFused(by_rank)) {
     text +=

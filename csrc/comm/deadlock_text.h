@@ -2,6 +2,7 @@
 #ifndef NPU_BRIDGE_CSRC_COMM_DEADLOCK_TEXT_H_
 #define NPU_BRIDGE_CSRC_COMM_DEADLOCK_TEXT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,14 @@
 namespace npu_bridge {
 namespace comm {
 
-// What one rank waits in.
-using WaitsOfRank = std::vector<Fingerprint>;
+// What a rank waits in, and where: in which step, and in which iteration if that is in a loop.
+struct Wait {
+  Fingerprint op;
+  std::uint64_t step = 0;
+  bool in_loop = false;
+  std::int64_t iteration = 0;
+};
+using WaitsOfRank = std::vector<Wait>;
 
 // `by_rank` has one entry, not empty, for each rank of the group; `limit` reads "20 s".
 std::string DeadlockText(const Group& group, const std::vector<WaitsOfRank>& by_rank,

@@ -164,7 +164,10 @@ void StallInspector::FailDeadlock(const Group& group, std::int64_t now) {
       if (!view.members[i].arrived) continue;
       // A receive's key holds source and destination.
       const std::size_t rank = point_to_point ? static_cast<std::uint32_t>(view.key.frame_id) : i;
-      if (rank < by_rank.size()) by_rank[rank].push_back(view.fingerprints[i]);
+      if (rank >= by_rank.size()) continue;
+      // A point-to-point key holds ranks in place of a frame.
+      const bool in_loop = !point_to_point && view.key.frame_id != 0;
+      by_rank[rank].push_back({view.fingerprints[i], view.step, in_loop, view.key.iteration});
     }
     waiting.push_back(std::move(view));
   }

@@ -108,6 +108,29 @@ TEST(CommDeadline, NoMismatchWhileTheGroupMoves) {
   one->Wait();
 }
 
+TEST(CommDeadline, OneOpInDifferentIterations) {
+  Job job(2, Limits(1, 30, 30));
+  job.Start();
+  const auto at = [](std::uint64_t step, std::int64_t iteration) {
+    Ask ask = Named("grad");
+    ask.edit = [=](CollectiveRequest* request) {
+      request->step = step;
+      request->frame_id = 7;
+      request->iteration = iteration;
+    };
+    return ask;
+  };
+  const std::vector<std::shared_ptr<Pending>> pending{job.Submit(0, at(1, 3)),
+                                                      job.Submit(1, at(2, 0))};
+  EXPECT_THAT(
+      Job::ExpectSameFailure(pending, StatusCode::kInvalidArgument),
+      AllOf(HasSubstr("rank 0 waits in HcomAllReduce 'grad' float32 [4] in step 1, iteration 3 of "
+                      "a loop, rank 1 waits in HcomAllReduce 'grad' float32 [4] in step 2, "
+                      "iteration 0 of a loop."),
+            HasSubstr("Ranks have run different numbers of steps, or of iterations "
+                      "(iterations_per_loop).")));
+}
+
 TEST(CommDeadline, OtherGroupsDoNotCount) {
   Job job(2, Limits(1, 30, 3));
   for (std::int32_t rank : {0, 1}) ASSERT_TRUE(job.world(rank).CreateGroup("g", {0, 1}).ok());
