@@ -16,7 +16,7 @@ from npurun.rank_process import RankProcess, StartError
 
 # After the first failure the others have until SETTLE to fail by themselves, with a text of their
 # own about their peer; then they get SIGTERM, and at KILL SIGKILL. All are gone within 5 s.
-SETTLE_SECONDS = 1.0
+SETTLE_SECONDS = 2.5
 KILL_SECONDS = 4.0
 # What an ended rank has started gets this long, for instance to remove its temporary files.
 CHILDREN_SECONDS = 1.0
