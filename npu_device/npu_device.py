@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorflow.python.ops import script_ops
 
 from npu_device._core import device_options, logging, op_arguments, runtime, saturation
+from npu_device._core.autograph import unconverted
 from npu_device._core.compute import raw_ops
 from npu_device._core.job_options import set_cm_chief_worksize_env, set_rank_table_file_env
 from npu_device._core.op_arguments import Node
@@ -186,6 +187,7 @@ def enable_v1() -> None:
     raw_ops.load()
 
 
+@unconverted
 def npu_run_context(options: Optional[NpuRunContextOptions] = None) -> ContextManager[None]:
     """Holds options for the functions that a `with` statement calls.
 

@@ -26,6 +26,9 @@ class OptionValue:
         self._optional = optional
         self._value = default
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._value!r})"
+
     @property
     def default(self) -> Any:
         """What the option is until something is assigned."""
@@ -140,19 +143,25 @@ class NpuBaseConfig:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
         raise AttributeError(self._unknown(key))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.as_dict()!r})"
+
     def as_dict(self) -> Dict[str, str]:
         """Returns the options of this group and of those in it that have a value.
 
         Returns:
             A text by name; see OptionValue.value.
         """
-        options: Dict[str, str] = {}
-        for name in self._fixed_attrs:
-            held = self.__dict__[name]
-            if isinstance(held, NpuBaseConfig):
-                options.update(held.as_dict())
-            elif held.value is not None:
-                options[name] = held.value
+        held = {name: self.__dict__[name] for name in self._fixed_attrs}
+        options = {
+            name: one.value
+            for name, one in held.items()
+            if isinstance(one, OptionValue) and one.value is not None
+        }
+        # Last: what an older release had in a group goes before the default of what replaced it.
+        for one in held.values():
+            if isinstance(one, NpuBaseConfig):
+                options.update(one.as_dict())
         return options
 
     def _assign(self, held: OptionValue, key: str, what: str, value: Any) -> None:

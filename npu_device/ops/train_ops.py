@@ -8,6 +8,7 @@ from typing import Any, List
 import tensorflow.compat.v1 as tf
 
 from npu_device._core import keras_functional
+from npu_device._core.autograph import unconverted
 from npu_device._core.compute.arguments import floating, widened
 from npu_device.npu_device import gen_npu_ops
 from npu_device.utils import npu_wrapper
@@ -37,6 +38,7 @@ def fast_gelu_grad(op: Any, grad: Any) -> List[tf.Tensor]:
     return [gen_npu_ops.fast_gelu_grad(grad, op.inputs[0])]
 
 
+@unconverted
 def gelu(x: Any) -> Any:
     """Gaussian error linear unit, as the device computes it.
 

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import ops, random_seed
 from tensorflow.python.ops import nn_ops
 
+from npu_device._core.autograph import unconverted
 from npu_device._core.compute import dropout
 from npu_device.npu_device import gen_npu_ops
 
@@ -31,6 +32,7 @@ _registry = getattr(ops, "gradient_registry", None) or ops._gradient_registry
 grad_registry_list = _registry.list()
 
 
+@unconverted
 def npu_dropout_v2(
     x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Any = None
 ) -> tf.Tensor:

@@ -12,6 +12,8 @@ from typing import Any, ContextManager, Iterator
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import attr_value_pb2
 
+from npu_device._core.autograph import unconverted
+
 __all__ = [
     "keep_dtype_scope",
     "npu_gradients_scope",
@@ -29,6 +31,7 @@ def _marked(name: str, value: Any) -> Iterator[None]:
         yield
 
 
+@unconverted
 def keep_dtype_scope() -> ContextManager[None]:
     """Keeps ops in the number format that the script gives them: attribute _keep_dtype.
 
@@ -39,6 +42,7 @@ def keep_dtype_scope() -> ContextManager[None]:
     return _marked("_keep_dtype", attr_value_pb2.AttrValue(i=1))
 
 
+@unconverted
 def npu_optimizer_scope() -> ContextManager[None]:
     """Marks ops as those of an optimizer: attribute _optimizer.
 
@@ -49,6 +53,7 @@ def npu_optimizer_scope() -> ContextManager[None]:
     return _marked("_optimizer", attr_value_pb2.AttrValue(b=True))
 
 
+@unconverted
 def npu_gradients_scope() -> ContextManager[None]:
     """Marks ops as those that compute gradients: attribute _backward.
 
@@ -59,6 +64,7 @@ def npu_gradients_scope() -> ContextManager[None]:
     return _marked("_backward", attr_value_pb2.AttrValue(b=True))
 
 
+@unconverted
 def npu_recompute_scope() -> ContextManager[None]:
     """Lets the device compute results again instead of keeping them: attribute _recompute.
 
