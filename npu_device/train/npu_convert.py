@@ -37,6 +37,8 @@ __all__ = [
 #: The attribute of a replacement that holds what it replaces.
 REPLACED = "__npu_replaced__"
 
+_ORIGINAL = "__OriginCall__"  # the published attribute of a new function
+
 _PARTS = 3  # of a release's number
 _HIGHEST = 999
 
@@ -185,7 +187,7 @@ def api_func_convert(wrapfunc: Callable[..., Any], **kwargs: Any) -> Callable[..
     def convert(replaced: Callable[..., Any]) -> Callable[..., Any]:
         if not judge_version_support(versions):
             return replaced
-        wrapfunc.__OriginCall__ = replaced
+        setattr(wrapfunc, _ORIGINAL, replaced)
 
         @functools.wraps(replaced)
         def wrapper(*args: Any, **options: Any) -> Any:

@@ -69,7 +69,7 @@ def get_one_name_for_npu_symbol(symbol: Callable[..., Any]) -> Optional[str]:
 
 
 @keras_functional.registered("npu_device.utils.npu_wrapper")
-class NpuOpLambda(keras_functional.TFOpLambda):  # type: ignore[misc]
+class NpuOpLambda(keras_functional.TFOpLambda):
     """A layer of a functional model that calls a function of npu_device.
 
     Args:

@@ -128,7 +128,7 @@ def test_a_function_of_ones_own_in_a_functional_model():
     ones = np.ones([1, 2], np.float32)
     for each in (model, again):
         assert each.predict([ones, 2 * ones], verbose=0).tolist() == [[7.0, 7.0]]
-    config = dict(model.layers[-1].get_config(), function="npu.test.weigthed")
+    config = dict(model.layers[-1].get_config(), function="npu.test.weighte")
     with pytest.raises(ValueError, match=r"Was npu\.test\.weighted meant"):
         npu_wrapper.NpuOpLambda.from_config(config)
 
