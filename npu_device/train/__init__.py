@@ -1,0 +1,1 @@
+"""What helps training: loss scaling."""
