@@ -18,6 +18,5 @@ def refuse(op: tf.Operation) -> None:
     if control_flow_util.GraphOrParentsInXlaContext(op.graph):
         raise ValueError(
             f"{op.type} '{op.name}' is in a function with jit_compile=True, and XLA cannot compile "
-            f"exchanges between ranks. Use jit_compile=False: tf.function(jit_compile=False), and "
-            f"for Keras model.compile(jit_compile=False) or 'auto'."
+            f"exchanges between ranks. Use jit_compile=False, in tf.function or in Keras's compile."
         )
