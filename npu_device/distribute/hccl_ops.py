@@ -10,8 +10,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import collectives, operations
+from npu_device._core import collectives
 from npu_device._core.autograph import unconverted
+from npu_device._core.compute import raw_ops
 from npu_device._core.published_ops import (
     all_to_all_v,
     all_to_all_v_c,
@@ -45,7 +46,7 @@ __all__ = [
     "send",
 ]
 
-gen_hccl_ops = operations.load()
+gen_hccl_ops = raw_ops.load()
 
 
 @unconverted

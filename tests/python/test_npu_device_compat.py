@@ -92,3 +92,31 @@ def test_modules_are_those_of_npu_bridge():
     )
     nothing = dict.fromkeys(("RANK_ID", "RANK_SIZE", "JOB_ID"))
     run_ranks(1, script, limit=120, environment=nothing).expect_success()
+
+
+@on_version_2
+@pytest.mark.parametrize("early", [True, False])
+def test_what_npu_device_gives_out_is_there_whatever_was_imported_before(early):
+    """Importing npu_device.train.npu_convert makes `npu_device.train` another module."""
+    modules = """
+import npu_device.compat.v1.npu_init
+import npu_device.configs.npu_config
+import npu_device.ops.train_ops
+import npu_device.train.npu_convert
+"""
+    script = """
+import npu_device as npu
+%s
+assert npu.configs.run_context_options().experimental
+assert float(npu.ops.gelu(0.0)) == 0.0
+assert npu.train.optimizer.NpuLossScaleOptimizer.__name__ == "NpuLossScaleOptimizer"
+assert npu.compat.enable_v1 and npu.compat.v1.SessionConfigBuilder
+%s
+assert npu.configs.run_context_options and npu.ops.gelu and npu.compat.enable_v1
+assert npu.train.optimizer.NpuLossScaleOptimizer and npu.compat.v1.SessionConfigBuilder
+for name in npu.__all__:
+    getattr(npu, name)
+"""
+    script = script % ((modules, "") if early else ("", modules))
+    nothing = dict.fromkeys(("RANK_ID", "RANK_SIZE", "JOB_ID"))
+    run_ranks(1, script, limit=120, environment=nothing).expect_success()
