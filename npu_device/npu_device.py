@@ -142,6 +142,7 @@ def open(device_id: Optional[int] = None) -> NpuDeviceHandle:
             device = process.description().device if device_id is None else device_id
             options = global_options().as_dict()
             _handle = NpuDeviceHandle(None, device, options, process.size(), process.rank())
+            device_options.device_is_open(True)
         elif device_id not in (None, _handle.device_id):
             raise RuntimeError(
                 f"npu_device.open({device_id}): device {_handle.device_id} is open in this "
@@ -159,6 +160,7 @@ def close() -> None:
     with _lock:
         if _handle is not None:
             _handle = None
+            device_options.device_is_open(False)
             runtime.shutdown()
 
 
@@ -328,6 +330,7 @@ def _after_fork_in_child() -> None:
     # make it another rank.
     _lock = threading.Lock()
     _handle = None
+    device_options.device_is_open(False)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

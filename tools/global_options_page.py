@@ -25,6 +25,7 @@ What a script may set before it opens the device:
 All are for the NPU: they are checked, kept, and have no effect on CPU ranks. Each that is set says
 so once, at INFO and on rank 0, and one of an older release says what takes its place.
 
+- One of the device alone that is set after `npu.open()` gets a warning: a device would not read it.
 - A name that no release knows is a ValueError with the nearest one, or with the group that has it.
 - A value that is not allowed is an error that lists those that are: a TypeError where it is of
   another type than the default, else a ValueError.

@@ -9,9 +9,11 @@ Source of the contract: CANN TF Adapter API, npu.global_options.
 from __future__ import annotations
 
 import difflib
+import logging as levels
+import os
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from npu_device._core import logging, session_options
+from npu_device._core import environment, logging, session_options
 
 NPU_ONLY = session_options.NPU_ONLY
 
@@ -173,8 +175,32 @@ def line(group: str, name: str) -> Optional[Option]:
     return next((one for one in GROUPS.get(group, ()) if one.name == name), None)
 
 
-def say_effect(option: Option) -> None:
-    """Says once, on one rank, that an option that a script sets has no effect here."""
+_opened = False
+
+# Groups of the device alone: the others are for npu_device.npu_run_context, too.
+_WHEN_IT_OPENS = (
+    "NpuConfig", "NpuDumpConfig", "NpuAoeConfig", "NpuProfilingConfig", "MemoryConfig"
+)  # fmt: skip
+
+
+def device_is_open(is_open: bool) -> None:
+    """Keeps whether the device is open, after which it reads no options."""
+    global _opened
+    _opened = is_open
+
+
+def say_effect(group: str, option: Option) -> None:
+    """Says once, on one rank, that an option that a script sets has no effect here.
+
+    And that it would have none on a device, where the script sets it too late.
+    """
+    if _opened and group in _WHEN_IT_OPENS and environment.speaks_for_job(os.environ):
+        logging.once(
+            levels.WARNING,
+            "Global option %s is set after npu_device.open(), when a device reads no options any "
+            "more. Set it before.",
+            option.name,
+        )
     older = ""
     if option.older:
         older = f", of an older release (use {option.older} instead),"

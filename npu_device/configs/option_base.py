@@ -174,7 +174,7 @@ class NpuBaseConfig:
         elif option.values is None:
             value = _text(value, what)
         held.assign(value, what)
-        device_options.say_effect(option)
+        device_options.say_effect(type(self).__name__, option)
 
     def _unknown(self, key: str) -> str:
         group = type(self).__name__

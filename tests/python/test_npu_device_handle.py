@@ -180,6 +180,11 @@ with npu.npu_run_context():
     step()
 assert float(value) == 4.0
 refused(ValueError, "run_context_options()", npu.npu_run_context, {"recompute": "auto"})
+npu.open()
+options.experimental.resource_config_path = "here.json"
+npu.global_options().dump_config.enable_dump = True
+device.close()
+npu.global_options().debug_dir = "here"
 with device.watch_op_register():
     pass
 device.stupid_repeat("hello", 3)
@@ -198,6 +203,8 @@ assert job["_distribute.cm_chief_port"] == "6000"
         """
     )
     assert output.count("Global option precision_mode is for the NPU") == 1, output
+    assert output.count("is set after npu_device.open()") == 1, output
+    assert "Global option enable_dump is set after npu_device.open()" in output
     assert output.count("set_npu_loop_size is for the NPU") == 1, output
     assert output.count("set_device_sat_mode(0) has no effect") == 1, output
     assert output.count("hello") == 3, output
