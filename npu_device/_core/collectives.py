@@ -14,7 +14,15 @@ from typing import Any, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import groups, input_names, library, op_arguments, tags, variables
+from npu_device._core import (
+    compiled_by_xla,
+    groups,
+    input_names,
+    library,
+    op_arguments,
+    tags,
+    variables,
+)
 from npu_device._core.op_arguments import Fusion, Node
 
 WORLD_GROUP = groups.WORLD
@@ -335,6 +343,7 @@ def _marked(result: Any, data: Sequence[tf.Tensor], names: Optional[List[str]] =
         op = result[0]
     if not isinstance(op, tf.Operation):
         op = op.op
+    compiled_by_xla.refuse(op)
     tags.mark(op, data)
     if names is not None:
         input_names.record(op, names)

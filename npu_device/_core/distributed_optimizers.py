@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Type
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import gradient_reduction, groups
+from npu_device._core import gradient_reduction, groups, keras_3_loss_scaling
 from npu_device._core.gradient_reduction import GradientAndVariable
 
 
@@ -35,11 +35,14 @@ class Settings(NamedTuple):
     fusion_id: int = -1
     group: str = groups.WORLD
     scope: str = "Npu_Distributed_optimizer_Allreduce"
+    predivide: bool = False
+    sparse_as_dense: bool = False
 
 
 #: The attribute of a class made here that holds the class it stands for.
 OWN_CLASS = "_npu_own_class"
 _SETTINGS = "_npu_reduction_settings"
+_REDUCED_OUTSIDE = "_npu_reduced_outside"
 
 _classes: Dict[Tuple[Type[Any], ...], Type[Any]] = {}
 
@@ -63,7 +66,9 @@ def distribute(optimizer: Any, settings: Settings = Settings(), *bases: Type[Any
         return optimizer
     reducing = _reducing_class(optimizer)
     inner = getattr(optimizer, "inner_optimizer", None)
-    if inner is not None and reducing is not _Keras3:
+    if reducing is _Keras3:
+        keras_3_loss_scaling.let_it_reduce_first(optimizer, Reducing)
+    elif inner is not None:
         # Loss scaling of Keras 2 lets the optimizer inside reduce, before it looks for overflows.
         distribute(inner, settings)
         return optimizer
@@ -89,13 +94,22 @@ class Reducing:
     def _npu_reduced(self, pairs: Sequence[GradientAndVariable]) -> List[GradientAndVariable]:
         # Absent in one that was made anew from a configuration.
         how: Settings = self.__dict__.get(_SETTINGS, Settings())
-        return gradient_reduction.reduce_gradients(
-            pairs, how.reduction, how.fusion, how.fusion_id, how.group, how.scope
-        )
+        if self.__dict__.get(_REDUCED_OUTSIDE):
+            return list(pairs)
+        return gradient_reduction.reduce_gradients(pairs, *how)
 
     def _npu_reduced_list(self, gradients: Sequence[Any], variables: Any) -> List[Any]:
         pairs = list(zip(gradients, tf.nest.flatten(variables)))
         return [gradient for gradient, _ in self._npu_reduced(pairs)]
+
+    @contextlib.contextmanager
+    def _npu_reduced_outside(self) -> Iterator[None]:
+        """Lets another optimizer, which has reduced the gradients, have this one apply them."""
+        self.__dict__[_REDUCED_OUTSIDE] = True
+        try:
+            yield
+        finally:
+            self.__dict__.pop(_REDUCED_OUTSIDE)
 
 
 class _TrainOptimizer(Reducing):
@@ -148,10 +162,15 @@ class _KerasOfTensorFlow2(Reducing):
         gradients = super().get_gradients(loss, params)  # type: ignore[misc]
         return self._npu_reduced_list(gradients, params)
 
-    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        pairs = list(grads_and_vars)
+        aggregates = kwargs.get("experimental_aggregate_gradients", args[1:2] != (False,))
+        if aggregates:
+            # Before Keras drops those that are None, which ranks compare.
+            pairs = self._npu_reduced(pairs)
         # Past the bases, whose published methods take fewer arguments than Keras passes.
         own = getattr(self, OWN_CLASS)
-        return own.apply_gradients(self, *args, **kwargs)
+        return own.apply_gradients(self, pairs, *args, **kwargs)
 
     def _aggregate_gradients(self, grads_and_vars: Any) -> Any:
         return super()._aggregate_gradients(self._npu_reduced(grads_and_vars))  # type: ignore[misc]

@@ -27,6 +27,8 @@ def reduce_gradients(
     fusion_id: int = -1,
     group: str = groups.WORLD,
     scope: str = "Gradients_Allreduce",
+    predivide: bool = False,
+    sparse_as_dense: bool = False,
 ) -> List[GradientAndVariable]:
     """Reduces each gradient over a group.
 
@@ -39,6 +41,9 @@ def reduce_gradients(
         fusion_id: see hccl_ops.allreduce.
         group: the ranks.
         scope: the name scope of the ops.
+        predivide: for "mean", whether to divide before the sum, so that float16 does not overflow
+            in it, instead of after it, as the device does.
+        sparse_as_dense: whether IndexedSlices are reduced, and returned, as dense tensors.
 
     Returns:
         The reduced gradients and their variables. Those that are None, or were reduced in this
@@ -52,7 +57,11 @@ def reduce_gradients(
     if all(pairs[i][0] is None for i in waiting):
         return pairs
     with root_scope(scope):
-        values = [_with_merged_rows(pairs[i][0]) for i in waiting]
+        prepare = _dense if sparse_as_dense else _with_merged_rows
+        values = [prepare(*pairs[i]) for i in waiting]
+        if predivide and reduction == "mean":
+            ranks = groups.rank_size(group)
+            values, reduction = [_divided(value, ranks) for value in values], "sum"
         names = [f"HcomAllReduce/{op_name(pairs[i][1])}" for i in waiting]
         reduced = value_reduction.all_reduce(values, reduction, fusion, fusion_id, group, names)
     for i, value in zip(waiting, reduced):
@@ -92,21 +101,41 @@ def scaled(gradient: Any, factor: tf.Tensor) -> Any:
     return product if group is None else mark_reduced(product, group)
 
 
-def _with_merged_rows(gradient: Any) -> Any:
+def _divided(gradient: Any, ranks: int) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        values = value_reduction.divided(gradient.values, ranks)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return None if gradient is None else value_reduction.divided(gradient, ranks)
+
+
+def _dense(gradient: Any, variable: Any) -> Any:
+    """Returns a sparse gradient as a tensor of its variable's shape; others as they are."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    summed = _segment_sum(gradient.values, gradient.indices, int(variable.shape[0]))
+    summed.set_shape(variable.shape)
+    return summed
+
+
+def _segment_sum(values: tf.Tensor, places: tf.Tensor, rows: Any) -> tf.Tensor:
+    dtype = values.dtype.base_dtype
+    working = tf.float32 if dtype in _HALF else dtype
+    return tf.cast(tf.math.unsorted_segment_sum(tf.cast(values, working), places, rows), dtype)
+
+
+def _with_merged_rows(gradient: Any, variable: Any = None) -> Any:
     """Sums the rows of a sparse gradient that have equal indices.
 
     A batch repeats frequent ids many times. Each rank would send, and every rank receive, all the
     repetitions; merged, there are never more rows than the variable has.
     """
+    del variable
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     indices, places = tf.unique(gradient.indices)
-    values = gradient.values
-    dtype = values.dtype.base_dtype
-    working = tf.float32 if dtype in _HALF else dtype
-    summed = tf.math.unsorted_segment_sum(tf.cast(values, working), places, tf.size(indices))
-    summed.set_shape(tf.TensorShape([None]).concatenate(values.shape[1:]))
-    return tf.IndexedSlices(tf.cast(summed, dtype), indices, gradient.dense_shape)
+    summed = _segment_sum(gradient.values, places, tf.size(indices))
+    summed.set_shape(tf.TensorShape([None]).concatenate(gradient.values.shape[1:]))
+    return tf.IndexedSlices(summed, indices, gradient.dense_shape)
 
 
 def root_scope(name: str) -> Any:

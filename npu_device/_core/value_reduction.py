@@ -49,11 +49,12 @@ def all_reduce(
     group = op_arguments.group(group, at)
     if not isinstance(values, (list, tuple)):
         return _reduced(values, reduction, how, group, None)
+    known = None if names is None else [name.rpartition("HcomAllReduce/")[2] for name in names]
     if names is None:
         # By position, so that an entry which is None on one rank does not shift the others' names.
         names = [f"HcomAllReduce_{index}" for index in range(len(values))]
     if tf.executing_eagerly() and len(values) > 1:
-        _check_same_entries(values, group)
+        _check_same_entries(values, group, known)
         if how.fusion != 0:
             together = _reduced_together(values, reduction, how, group, names)
             return tuple(together) if isinstance(values, tuple) else together
@@ -241,11 +242,18 @@ def _gathered(tensor: tf.Tensor, counts: tf.Tensor, group: str, name: str) -> tf
     )
 
 
-def _check_same_entries(values: Sequence[Any], group: str) -> None:
+def _check_same_entries(
+    values: Sequence[Any], group: str, known: Optional[Sequence[str]] = None
+) -> None:
     """Checks that the same entries are None on all ranks.
 
     Eager ops are paired by the order in which they are called. An entry that is missing on one
     rank would make it pair each later entry with the one before.
+
+    Args:
+        values: the list.
+        group: the ranks.
+        known: what to call the entries, such as the variables whose gradients they are.
 
     Raises:
         ValueError: they are not; the same on all ranks.
@@ -258,7 +266,10 @@ def _check_same_entries(values: Sequence[Any], group: str) -> None:
     differing: List[int] = [i for i, n in enumerate(counts) if 0 < n < ranks]
     if not differing:
         return
-    own = [None if values[i] is None else input_names.name(values[i]) for i in differing]
+    own = [
+        None if values[i] is None else known[i] if known else input_names.name(values[i])
+        for i in differing
+    ]
     everyones = [json.loads(text) for text in _texts_of_all(json.dumps(own), ranks, group)]
     told = [
         _told_apart(index, names, group)

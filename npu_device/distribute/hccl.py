@@ -5,14 +5,38 @@ Work without npu_device.open(), and with one rank (RANK_SIZE absent or 1) return
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List, Sequence, Tuple
 
-from npu_device._core import collectives, value_reduction
+import tensorflow as tf
+
+from npu_device._core import (
+    collectives,
+    distributed_optimizers,
+    op_arguments,
+    runtime,
+    value_reduction,
+)
 from npu_device._core.autograph import unconverted
+from npu_device._core.op_arguments import Node
 from npu_device.distribute import hccl_ops
-from npu_device.npu_device import global_npu_ctx, npu_compat_function
+from npu_device.distribute.npu_callbacks import NPUBroadcastGlobalVariablesCallback
+from npu_device.npu_device import get_ranksize, global_npu_ctx, npu_compat_function
+from npu_device.utils.scope import npu_gradients_scope, npu_optimizer_scope
 
-__all__ = ["all_reduce", "broadcast", "global_npu_ctx", "hccl_ops", "npu_compat_function"]
+__all__ = [
+    "NPUBroadcastGlobalVariablesCallback",
+    "all_reduce",
+    "broadcast",
+    "distribute_optimizer",
+    "global_npu_ctx",
+    "hccl_ops",
+    "npu_callbacks_append",
+    "npu_compat_function",
+    "npu_distributed_keras_optimizer_wrapper",
+    "npu_gradients_scope",
+    "npu_optimizer_scope",
+    "shard_and_rebatch_dataset",
+]
 
 
 @unconverted
@@ -88,3 +112,143 @@ def broadcast(
     Source of the contract: CANN TF Adapter API, npu.distribute.broadcast.
     """
     return collectives.broadcast(values, root_rank, fusion, fusion_id, group)
+
+
+def shard_and_rebatch_dataset(dataset: Any, global_bs: int) -> Tuple[Any, int]:
+    """Takes this rank's share of a dataset, and of the batch.
+
+    Call it before the dataset is batched, and after it is shuffled only if all ranks shuffle alike
+    (with the same seed): this rank takes every n-th element of n ranks, beginning with its own rank
+    number. Ranks may so get one element more or less than others, see
+    npu_device.distribute.min_steps.
+
+    Args:
+        dataset: a tf.data.Dataset of single elements.
+        global_bs: the batch size of all ranks together, divisible by their number.
+
+    Returns:
+        The shard, and this rank's batch size, to pass to its `batch`.
+
+    Raises:
+        TypeError: `global_bs` is not an integer.
+        ValueError: it is below 1, or not divisible by the number of ranks.
+
+    Source of the contract: CANN TF Adapter API, npu.distribute.shard_and_rebatch_dataset.
+    """
+    at = Node("npu_device.distribute", "shard_and_rebatch_dataset")
+    global_bs = op_arguments.integer(global_bs, at, "global_bs", at_least=1)
+    ranks = get_ranksize()
+    if ranks == 1:
+        return dataset, global_bs
+    if global_bs % ranks:
+        raise ValueError(
+            f"shard_and_rebatch_dataset: global_bs is {global_bs}, which is not divisible by the "
+            f"{ranks} ranks. Use {global_bs // ranks * ranks or ranks}."
+        )
+    return dataset.shard(ranks, runtime.rank()), global_bs // ranks
+
+
+def npu_distributed_keras_optimizer_wrapper(
+    optimizer: Any,
+    reduce_reduction: str = "mean",
+    fusion: int = 1,
+    fusion_id: int = -1,
+    group: str = "hccl_world_group",
+) -> Any:
+    """Makes a Keras optimizer reduce its gradients over the ranks before it applies them.
+
+    It reduces each gradient once, in `compile` and `fit` as well as in `apply_gradients` and
+    `minimize`, before it clips them. Gradients that are None stay that; sparse ones send each row
+    once. Each allreduce is named after its variable. Loss scaling may be inside or outside: a
+    step in which one rank's gradients overflow is skipped by all. The optimizer stays an instance
+    of its class, so that a saved model loads where this package is not installed; wrap the loaded
+    model's optimizer again to go on. `distribute_optimizer` has further options.
+
+    Args:
+        optimizer: one of Keras 2 or 3, or what tf.keras.optimizers.get takes, such as "adam".
+            Changed in place.
+        reduce_reduction: "mean", "sum", "prod", "max" or "min"; of sparse gradients the first two.
+        fusion: see npu_device.distribute.hccl_ops.allreduce.
+        fusion_id: see there.
+        group: the ranks whose gradients are reduced.
+
+    Returns:
+        The optimizer.
+
+    Raises:
+        TypeError: `optimizer` is no optimizer.
+        ValueError: another argument is none of the above.
+
+    Source of the contract: CANN TF Adapter API, npu.distribute.npu_distributed_keras_optimizer_wrapper.
+    """
+    return distribute_optimizer(optimizer, reduce_reduction, fusion, fusion_id, group)
+
+
+def distribute_optimizer(
+    optimizer: Any,
+    reduction: str = "mean",
+    fusion: int = 1,
+    fusion_id: int = -1,
+    group: str = "hccl_world_group",
+    *,
+    predivide: bool = False,
+    sparse_as_dense: bool = False,
+) -> Any:
+    """npu_distributed_keras_optimizer_wrapper with more options. Not in the original.
+
+    Args:
+        optimizer: see npu_distributed_keras_optimizer_wrapper.
+        reduction: see there.
+        fusion: see there.
+        fusion_id: see there.
+        group: see there.
+        predivide: whether gradients are divided by the number of ranks before they are summed, not
+            afterwards: a sum in float16 does then not overflow where the mean does not. For "mean".
+        sparse_as_dense: whether sparse gradients (tf.IndexedSlices) are reduced as dense ones: for
+            variables of which a step touches most rows, and for what needs dense gradients, such
+            as the gradient accumulation of Keras 3.
+
+    Returns:
+        The optimizer.
+
+    Raises:
+        TypeError: `optimizer` is no optimizer.
+        ValueError: another argument is none of the above, or `predivide` has nothing to divide.
+    """
+    at = Node("HcomAllReduce")
+    op_arguments.reduction(reduction, at, value_reduction.REDUCTIONS)
+    op_arguments.fusion(fusion, fusion_id, at)
+    op_arguments.group(group, at)
+    if predivide and reduction != "mean":
+        raise ValueError(
+            f"predivide=True divides before the sum of a mean, and reduction is {reduction!r}. Use "
+            f"reduction='mean', or predivide=False."
+        )
+    if isinstance(optimizer, (str, dict)):
+        optimizer = tf.keras.optimizers.get(optimizer)
+    settings = distributed_optimizers.Settings(
+        reduction,
+        fusion,
+        fusion_id,
+        group,
+        predivide=predivide,
+        sparse_as_dense=sparse_as_dense,
+    )
+    return distributed_optimizers.distribute(optimizer, settings)
+
+
+def npu_callbacks_append(callbacks_list: Sequence[Any] = ()) -> List[Any]:
+    """Adds the callback that broadcasts rank 0's variables to the callbacks of fit.
+
+    Args:
+        callbacks_list: a list, which gets it as its last member; for anything else a list is made.
+
+    Returns:
+        The list.
+
+    Source of the contract: CANN TF Adapter API, npu.distribute.npu_callbacks_append.
+    """
+    if not isinstance(callbacks_list, list):
+        callbacks_list = list(callbacks_list or ())
+    callbacks_list.append(NPUBroadcastGlobalVariablesCallback(0))
+    return callbacks_list

@@ -11,8 +11,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from npu_device._core import collectives
-from npu_device._core.compute import raw_ops
 from npu_device._core.autograph import unconverted
+from npu_device._core.compute import raw_ops
 from npu_device._core.published_ops import (
     all_to_all_v,
     all_to_all_v_c,

@@ -23,6 +23,7 @@ def tool(name):
     ("name", "page"),
     [
         ("environment_page", "environment.md"),
+        ("global_options_page", "global-options.md"),
         ("names_page", "npu-bridge-names.md"),
         ("session_options_page", "session-options.md"),
     ],

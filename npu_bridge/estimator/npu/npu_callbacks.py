@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from npu_bridge.estimator.npu import util as util_lib
 from npu_bridge.hccl import hccl_ops
-from npu_device._core import groups, model_broadcast
+from npu_device._core import broadcast_callback, model_broadcast
 
 __all__ = [
     "BroadcastGlobalVariablesCallbackImpl",
@@ -44,7 +44,7 @@ def broadcast_global_variables(root_rank: int) -> Any:
     return model_broadcast.broadcast(tf.global_variables(), root_rank)
 
 
-class BroadcastGlobalVariablesCallbackImpl:
+class BroadcastGlobalVariablesCallbackImpl(broadcast_callback.BroadcastOnce):
     """What the callback does, apart from being one of Keras.
 
     Before the first batch, or after it if the model has no weights before, it broadcasts the
@@ -57,51 +57,6 @@ class BroadcastGlobalVariablesCallbackImpl:
 
     Source of the contract: CANN TF Adapter API, npu_callbacks.
     """
-
-    model: Any
-
-    def __init__(self, root_rank: int, *args: Any):
-        super().__init__(*args)
-        self.root_rank = root_rank
-        self.broadcast_done = False
-
-    def on_batch_begin(self, batch: int, logs: Optional[Any] = None) -> None:
-        """Broadcasts before the first batch.
-
-        Args:
-            batch: its number.
-            logs: not used.
-        """
-        if not self.broadcast_done and model_broadcast.is_built(self.model):
-            self._broadcast()
-
-    def on_batch_end(self, batch: int, logs: Optional[Any] = None) -> None:
-        """Broadcasts after the first batch, if the model was built by it.
-
-        Args:
-            batch: its number.
-            logs: not used.
-        """
-        if not self.broadcast_done:
-            self._broadcast()
-
-    def _broadcast(self) -> None:
-        self.broadcast_done = True
-        if groups.rank_size(groups.WORLD) == 1:
-            return
-        optimizer = getattr(self.model, "optimizer", None)
-        if tf.executing_eagerly():
-            if optimizer is not None:
-                trainable = self.model.trainable_weights
-                model_broadcast.create_optimizer_variables(optimizer, trainable)
-            model_broadcast.broadcast(model_broadcast.model_variables(self.model), self.root_rank)
-            return
-        # Keras makes the optimizer's variables with the training function, before the first batch,
-        # and get_session initializes what is not yet.
-        session = tf.keras.backend.get_session()
-        with session.graph.as_default():
-            variables = model_broadcast.model_variables(self.model)
-            session.run(model_broadcast.broadcast(variables, self.root_rank))
 
 
 class NPUBroadcastGlobalVariablesCallback(

@@ -1,0 +1,7 @@
+"""The options of npu_device: a class for each group of them."""
+
+from __future__ import annotations
+
+from npu_device.configs.npu_run_context_option import NpuRunContextOptions as run_context_options
+
+__all__ = ["run_context_options"]

@@ -1,0 +1,7 @@
+"""Ops of npu_device for training."""
+
+from __future__ import annotations
+
+from npu_device.ops.train_ops import gelu
+
+__all__ = ["gelu"]
