@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -56,7 +54,6 @@ def datasets():
     return batches, steps, texts
 
 
-@pytest.mark.core
 def test_shards_and_their_smallest_number_of_batches():
     zero, one = run(2, datasets, same=False)
     assert zero[0] == [[0, 2, 4, 6], [8, 10]]
@@ -119,16 +116,7 @@ def grouping():
         if wrapped:
             distribute.npu_distributed_keras_optimizer_wrapper(optimizer)
 
-        @tf.function
-        def step(x, y, model=model, variables=variables, optimizer=optimizer, wrapped=wrapped):
-            with tf.GradientTape() as tape:
-                loss = data.loss(y, model(x))
-            gradients = tape.gradient(loss, variables)
-            if not wrapped:
-                gradients = distribute.all_reduce(gradients)
-            pairs = zip(gradients, variables)
-            distribute.grouping_gradients_apply(optimizer.apply_gradients, pairs)
-
+        step = grouped_step(data.loss, model, optimizer, reduced=wrapped)
         for x, y in data.batches([rank], size):
             step(tf.constant(x), tf.constant(y))
         if rank == 0:
@@ -146,6 +134,24 @@ def grouping():
     distribute.grouping_broadcast(variables)
     assert [float(np.array(v).mean()) for v in variables] == [owner + 1.0 for owner in owners]
     return results, owners
+
+
+def grouped_step(loss_of, model, optimizer, reduced):
+    from npu_device import distribute
+
+    variables = model.trainable_variables
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(y, model(x))
+        gradients = tape.gradient(loss, variables)
+        if not reduced:
+            gradients = distribute.all_reduce(gradients)
+        pairs = zip(gradients, variables)
+        distribute.grouping_gradients_apply(optimizer.apply_gradients, pairs)
+
+    return step
 
 
 @pytest.mark.core
@@ -204,7 +210,6 @@ def objects():
     return texts
 
 
-@pytest.mark.core
 def test_python_values():
     texts = run(2, objects)[0]
     assert len(texts) == 4, texts
@@ -251,7 +256,6 @@ def mesh():
     return found
 
 
-@pytest.mark.core
 def test_a_mesh_has_a_group_along_each_axis():
     results = run(4, mesh, same=False)
     for rank, found in enumerate(results):
@@ -271,29 +275,28 @@ def normalization():
     import npu_device as npu
     from tests.multiprocess import tf2_training as training
 
-    rank, size = training.ranks()
+    rank, _ = training.ranks()
     random = np.random.RandomState(0)
     x = random.uniform(1, 3, [9, 2, 5]).astype(np.float32)
     mine = [slice(0, 2), slice(2, 9)][rank]
-    keras = training.keras
     layer = npu.distribute.SyncBatchNormalization(momentum=0.5)
     plain = training.plain_normalization()
     plain.momentum = 0.5
+    start = [random.uniform(1, 2, [5]), random.uniform(1, 2, [5]), np.zeros(5), np.ones(5)]
     for one in (layer, plain):
         one.build([None, 2, 5])
-        one.set_weights([random.uniform(1, 2, [5]) for _ in range(4)][:2] + [np.zeros(5), np.ones(5)])
-        random.seed(1)
-    plain.set_weights(layer.get_weights())
+        one.set_weights(start)
 
-    def gradients(one, rows, joined):
+    def gradient(one, rows):
         rows = tf.constant(rows)
         with tf.GradientTape() as tape:
             tape.watch(rows)
             loss = tf.reduce_sum(one(rows, training=True) ** 3)
-        return tape.gradient(loss, [rows, *[tf.convert_to_tensor(v) for v in []]])[0].numpy()
+        return tape.gradient(loss, rows).numpy()
 
-    found = gradients(layer, x[mine], False)
-    np.testing.assert_allclose(found, gradients(plain, x, True)[mine], rtol=2e-3, atol=2e-4)
+    # Of the loss of all ranks, as for the joined batch.
+    found = gradient(layer, x[mine])
+    np.testing.assert_allclose(found, gradient(plain, x)[mine], rtol=2e-3, atol=2e-4)
     training.expect_close(layer.get_weights(), plain.get_weights(), rtol=1e-5)
     # Alone: it sends nothing when it does not train.
     if rank == 0:
@@ -316,10 +319,11 @@ def retraced():
     import logging
 
     import npu_device as npu
+    from npu_device._core import library
     from tests.multiprocess import tf2_training as training
 
     rank, _ = training.ranks()
-    warnings = []
+    warnings, tables = [], []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: warnings.append(record.getMessage())
     logging.getLogger("tensorflow").addHandler(handler)
@@ -331,6 +335,10 @@ def retraced():
     for number in range(30):
         argument = number if rank == 0 else tf.constant(number)
         assert float(step(argument)) == 2 * number, number
+        described = dict(line.split("=") for line in library.native().describe().split())
+        tables.append([int(described[key]) for key in ("cells_ever_used", "pool_bytes_resident")])
+    # Blocks of memory are taken in the first calls, and none later.
+    assert tables[10] == tables[-1], tables
     traces = step.experimental_get_tracing_count()
     return traces, len([one for one in warnings if "retracing" in one])
 
@@ -338,4 +346,4 @@ def retraced():
 def test_a_rank_that_traces_at_every_call_stays_in_step():
     (many, warned), (once, none) = run(2, retraced, same=False)
     assert (many, once, none) == (30, 1, 0)
-    assert warned >= 1
+    assert 1 <= warned <= 2  # TensorFlow's own, of which it gives each function two at most

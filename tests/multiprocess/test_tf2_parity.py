@@ -34,7 +34,9 @@ def parity(pairs):
         if rank == 0:
             alone = training.started(data)
             before = training.weights(alone)
-            train(alone, make(0.01), data, data.batches(range(size), size))
+            # Adam of Keras 3 squares rows with equal ids one by one, which ours does not.
+            options = {"dense": True} if training.KERAS_3 and way == "loop" else {}
+            train(alone, make(0.01), data, data.batches(range(size), size), **options)
             expected = training.weights(alone)
             training.expect_close(found, expected, what=what)
             assert any((a != b).any() for a, b in zip(before, expected)), what

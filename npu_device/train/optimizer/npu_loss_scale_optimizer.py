@@ -50,6 +50,7 @@ class NpuLossScaleOptimizer(LossScaleOptimizer):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Makes an instance of the class that the optimizer inside needs; see keras_loss_scale."""
         inner = args[0] if args else kwargs.get("inner_optimizer", kwargs.get("optimizer"))
         return object.__new__(keras_loss_scale.class_for(cls, inner))
 
