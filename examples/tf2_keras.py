@@ -57,7 +57,7 @@ def main():
     steps_per_epoch = npu.distribute.min_steps(dataset)
 
     model = make_model(rank)
-    optimizer = tf.keras.optimizers.SGD(learning_rate=0.05, momentum=0.9)
+    optimizer = tf.keras.optimizers.SGD(learning_rate=0.1, momentum=0.9)
     optimizer = npu.distribute.npu_distributed_keras_optimizer_wrapper(optimizer)
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer, loss)

@@ -63,13 +63,18 @@ def test_shards_and_their_smallest_number_of_batches():
     assert "all 2 ranks repeat for ever" in one[2][1], one[2]
 
 
-def uneven(way, helped):
+def uneven(ways, helped):
     """5 batches, of which rank 0 has 3 and rank 1 has 2."""
+    return [uneven_in(way, helped) for way in ways]
+
+
+def uneven_in(way, helped):
     import npu_device as npu
     from tests.multiprocess import tf2_training as training
 
     rank, size = training.ranks()
     data = training.dense()
+    training.keras.backend.clear_session()
     model = training.started(data)
     optimizer = npu.distribute.npu_distributed_keras_optimizer_wrapper("sgd")
     batches = data.batches([rank], size)[: 3 - rank]
@@ -84,13 +89,12 @@ def uneven(way, helped):
     return training.digest(training.weights(model))
 
 
-@pytest.mark.parametrize("way", ["fit", "loop"])
-def test_uneven_data_with_min_steps(way):
-    run(2, uneven, way, True)
+def test_uneven_data_with_min_steps():
+    run(2, uneven, ["fit", "loop"], True)
 
 
 def test_uneven_data_without_it_is_an_error():
-    job = run_ranks(2, uneven, limit=120, arguments=["fit", False])
+    job = run_ranks(2, uneven, limit=120, arguments=[["fit"], False])
     job.expect_exit(1, 0)
     job.expect_error(0, "rank 1")
 
@@ -337,8 +341,8 @@ def retraced():
         assert float(step(argument)) == 2 * number, number
         described = dict(line.split("=") for line in library.native().describe().split())
         tables.append([int(described[key]) for key in ("cells_ever_used", "pool_bytes_resident")])
-    # Blocks of memory are taken in the first calls, and none later.
-    assert tables[10] == tables[-1], tables
+    # As many cells as calls overlap, which are two at most, however often a rank traces.
+    assert all(cells <= 2 and memory == tables[0][1] for cells, memory in tables), tables
     traces = step.experimental_get_tracing_count()
     return traces, len([one for one in warnings if "retracing" in one])
 

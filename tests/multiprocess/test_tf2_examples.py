@@ -21,7 +21,7 @@ _TOLERANCE = 2e-3
 
 def train(name, ranks, folder):
     weights_file = os.path.join(str(folder), "weights_%d_{rank}.npz" % ranks)
-    arguments = ["--steps", "30", "--weights-file", weights_file]
+    arguments = ["--steps", "36", "--weights-file", weights_file]
     path = os.path.join(_ROOT, "examples", name)
     job = run_ranks(ranks, path=path, arguments=arguments, limit=240)
     job.expect_success()

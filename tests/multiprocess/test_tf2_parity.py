@@ -58,8 +58,7 @@ def test_two_ranks_train_as_one_process():
 
 
 def test_four_ranks_train_as_one_process():
-    """Each model and each way."""
-    expect_equal(4, list(zip(KINDS, WAYS)))
+    expect_equal(4, [(kind, way) for kind in KINDS for way in WAYS])
 
 
 def expect_equal(ranks, pairs):
