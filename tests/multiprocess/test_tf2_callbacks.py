@@ -27,6 +27,7 @@ def broadcast_callback():
     import npu_device as npu
     from npu_device._core import model_broadcast
     from npu_device.distribute import npu_callbacks
+    from npu_device.train.optimizer.npu_loss_scale_optimizer import NpuLossScaleOptimizer
     from tests.multiprocess import tf2_training as training
 
     rank, size = training.ranks()
@@ -54,6 +55,14 @@ def broadcast_callback():
     assert [type(one).__name__ for one in callbacks] == ["NPUBroadcastGlobalVariablesCallback"]
     assert npu.distribute.npu_callbacks_append() is not callbacks
     training.fit(late, wrap("sgd"), flat, flat.batches([rank], size, steps=1), callbacks)
+
+    # What loss scaling keeps.
+    scaling = NpuLossScaleOptimizer(wrap(keras.optimizers.SGD(0.1)), initial_scale=64 + rank)
+    scaled = training.started(flat)
+    callbacks = npu.distribute.npu_callbacks_append()
+    training.fit(scaled, scaling, flat, flat.batches([rank], size, steps=1), callbacks)
+    factor = scaling.dynamic_scale if training.KERAS_3 else scaling.loss_scale
+    assert float(np.array(factor)) == 64, factor
 
     # Models and variables, each broadcast once.
     once = training.started(flat, seed=rank)

@@ -272,6 +272,35 @@ def options():
     return training.digest([np.array(table), np.array(half)])
 
 
+def accumulation_of_keras_3():
+    """Keras adds up the gradients of three steps, sparse ones as dense ones."""
+    import npu_device as npu
+    from tests.multiprocess import tf2_training as training
+
+    rank, size = training.ranks()
+    data = training.embedding()
+
+    def make(steps):
+        return training.keras.optimizers.SGD(0.5, gradient_accumulation_steps=steps)
+
+    model = training.started(data)
+    optimizer = npu.distribute.distribute_optimizer(make(3), sparse_as_dense=True)
+    batches = data.batches([rank], size, steps=3)
+    training.fit(model, optimizer, data, batches)
+    if rank == 0:
+        alone = training.started(data)
+        parts = zip(*data.batches(range(size), size, steps=3))
+        joined = tuple(np.concatenate(part) for part in parts)
+        training.fit(alone, make(None), data, [joined])
+        training.expect_close(training.weights(model), training.weights(alone))
+    return training.digest(training.weights(model))
+
+
+@pytest.mark.skipif(MINOR < (2, 16), reason="Keras 2 does not accumulate gradients")
+def test_accumulating_sparse_gradients_equals_one_larger_batch():
+    run(2, accumulation_of_keras_3)
+
+
 def two_optimizers():
     """A generator and a discriminator, one persistent tape, two wrapped optimizers in one step."""
     import npu_device as npu
