@@ -187,7 +187,9 @@ class _Keras3(Reducing):
         if variables is None:
             variables = self._trainable_variables  # type: ignore[attr-defined]
         reduced = self._npu_reduced_list(list(grads), list(variables))
-        return super().apply(reduced, trainable_variables)  # type: ignore[misc]
+        # Keras 2 sums rows with equal indices; Keras 3 squares each of them, in Adam and others.
+        merged = [gradient_reduction.with_merged_rows(gradient) for gradient in reduced]
+        return super().apply(merged, trainable_variables)  # type: ignore[misc]
 
 
 def _reducing_class(optimizer: Any) -> Type[Any]:

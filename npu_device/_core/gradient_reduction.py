@@ -57,7 +57,7 @@ def reduce_gradients(
     if all(pairs[i][0] is None for i in waiting):
         return pairs
     with root_scope(scope):
-        prepare = _dense if sparse_as_dense else _with_merged_rows
+        prepare = _dense if sparse_as_dense else with_merged_rows
         values = [prepare(*pairs[i]) for i in waiting]
         if predivide and reduction == "mean":
             ranks = groups.rank_size(group)
@@ -97,8 +97,12 @@ def scaled(gradient: Any, factor: tf.Tensor) -> Any:
         product: Any = tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     else:
         product = gradient * tf.cast(factor, gradient.dtype.base_dtype)
+    return _marked_as(gradient, product)
+
+
+def _marked_as(gradient: Any, made_of_it: Any) -> Any:
     group: Optional[str] = getattr(gradient, _REDUCED_MARK, None)
-    return product if group is None else mark_reduced(product, group)
+    return made_of_it if group is None else mark_reduced(made_of_it, group)
 
 
 def _divided(gradient: Any, ranks: int) -> Any:
@@ -123,11 +127,18 @@ def _segment_sum(values: tf.Tensor, places: tf.Tensor, rows: Any) -> tf.Tensor:
     return tf.cast(tf.math.unsorted_segment_sum(tf.cast(values, working), places, rows), dtype)
 
 
-def _with_merged_rows(gradient: Any, variable: Any = None) -> Any:
+def with_merged_rows(gradient: Any, variable: Any = None) -> Any:
     """Sums the rows of a sparse gradient that have equal indices.
 
     A batch repeats frequent ids many times. Each rank would send, and every rank receive, all the
     repetitions; merged, there are never more rows than the variable has.
+
+    Args:
+        gradient: dense, IndexedSlices, or None.
+        variable: not used.
+
+    Returns:
+        The gradient; of IndexedSlices new ones, each index once, with the mark of a reduced one.
     """
     del variable
     if not isinstance(gradient, tf.IndexedSlices):
@@ -135,7 +146,7 @@ def _with_merged_rows(gradient: Any, variable: Any = None) -> Any:
     indices, places = tf.unique(gradient.indices)
     summed = _segment_sum(gradient.values, places, tf.size(indices))
     summed.set_shape(tf.TensorShape([None]).concatenate(gradient.values.shape[1:]))
-    return tf.IndexedSlices(summed, indices, gradient.dense_shape)
+    return _marked_as(gradient, tf.IndexedSlices(summed, indices, gradient.dense_shape))
 
 
 def root_scope(name: str) -> Any:

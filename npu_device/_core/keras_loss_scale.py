@@ -1,6 +1,6 @@
 """The LossScaleOptimizer of whichever Keras runs, as a base of ours.
 
-* TensorFlow 1.15: there is an older one, which ours is not derived from in behaviour; see below.
+* TensorFlow 1.15 to 2.3: only an older one, which is of no use here.
 * Keras 2: one class, or, since 2.11, two: for the older optimizers and for the newer ones.
 * Keras 3: one class, whose scale is always dynamic.
 """
@@ -27,7 +27,7 @@ def _base() -> Type[Any]:
     if not IS_THERE:
         return type("LossScaleOptimizer", (), {"__doc__": "Keras has none here."})
     if _ORIGINAL.__name__ == "LossScaleOptimizer":
-        return _ORIGINAL  # type: ignore[no-any-return]
+        return _ORIGINAL
     # Calling the class makes an instance of it, whatever the names of the arguments.
     choosing = type("Choosing", (type(_ORIGINAL),), {"__call__": type.__call__})
     return choosing("LossScaleOptimizer", (_ORIGINAL,), {"__doc__": _ORIGINAL.__doc__})
@@ -65,13 +65,14 @@ def class_for(cls: Type[Any], inner_optimizer: Any) -> Type[Any]:
             _FOR_INSTANCES: True,
         }
         bases = (cls,) if issubclass(cls, kind) else (cls, kind)
-        _made[cls, kind] = type(cls)(kind.__name__, bases, members)
+        make: Any = type(cls)
+        _made[cls, kind] = make(kind.__name__, bases, members)
     return _made[cls, kind]
 
 
 def _kind(inner_optimizer: Any) -> Type[Any]:
     if LossScaleOptimizer is _ORIGINAL:
-        return _ORIGINAL  # type: ignore[no-any-return]
+        return _ORIGINAL
     kinds = _ORIGINAL.__subclasses__()
     older = isinstance(inner_optimizer, tf.keras.optimizers.legacy.Optimizer)
     name = "LossScaleOptimizer" if older else "LossScaleOptimizerV3"

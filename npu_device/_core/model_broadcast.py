@@ -47,6 +47,9 @@ def optimizer_variables(optimizer: Any) -> List[Any]:
     hyperparameters = getattr(optimizer, "_hyper", None) or {}
     found += [hyperparameters[name] for name in sorted(hyperparameters)]
     found.append(getattr(optimizer, "_learning_rate", None))
+    # Loss scaling of Keras 2 keeps its factor apart, too.
+    scale = optimizer.__dict__.get("_loss_scale")
+    found += [getattr(scale, name, None) for name in ("current_loss_scale", "counter")]
     variables = getattr(optimizer, "variables", ())
     found += list(variables() if callable(variables) else variables)
     return _unique(found)
@@ -60,7 +63,9 @@ def create_optimizer_variables(optimizer: Any, trainable: List[Any]) -> None:
         trainable: the model's trainable variables.
     """
     inner = getattr(optimizer, "inner_optimizer", None)
-    if inner is not None:
+    # Loss scaling of Keras 3 has variables of its own, and builds the optimizer inside.
+    builds_both = hasattr(optimizer, "check_finite") and not getattr(inner, "built", True)
+    if inner is not None and not builds_both:
         create_optimizer_variables(inner, trainable)
     elif hasattr(optimizer, "_create_hypers"):
         # As apply_gradients does; the getter of `iterations` makes that variable.

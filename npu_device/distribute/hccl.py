@@ -179,7 +179,8 @@ def npu_distributed_keras_optimizer_wrapper(
         TypeError: `optimizer` is no optimizer.
         ValueError: another argument is none of the above.
 
-    Source of the contract: CANN TF Adapter API, npu.distribute.npu_distributed_keras_optimizer_wrapper.
+    Source of the contract: CANN TF Adapter API,
+    npu.distribute.npu_distributed_keras_optimizer_wrapper.
     """
     return distribute_optimizer(optimizer, reduce_reduction, fusion, fusion_id, group)
 

@@ -13,7 +13,13 @@ __all__ = ["SyncBatchNormalization"]
 _HALF = (tf.float16, tf.bfloat16)
 
 
-@tf.keras.utils.register_keras_serializable(package="npu_device")
+def _registered(layer: Any) -> Any:
+    """Lets models with the layer load without being told its class; TensorFlow 1.15 must be."""
+    register = getattr(tf.keras.utils, "register_keras_serializable", None)
+    return layer if register is None else register(package="npu_device")(layer)
+
+
+@_registered
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
     """tf.keras.layers.BatchNormalization with the mean and variance of all ranks' batches.
 

@@ -59,7 +59,7 @@ class GroupingVars:
 def grouping_gradients_apply(
     apply_func: Callable, grads_and_vars: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Applies the gradients of this rank's variables, and gets the other variables from their ranks.
+    """Applies the gradients of this rank's variables, and gets the others from their ranks.
 
     In a world of one rank it is `apply_func(grads_and_vars, *args, **kwargs)`. What the optimizer
     keeps for a variable (momentum and the like) is right on the rank that updates it only: use

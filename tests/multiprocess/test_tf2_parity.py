@@ -34,7 +34,9 @@ def parity(pairs):
         if rank == 0:
             alone = training.started(data)
             before = training.weights(alone)
-            train(alone, make(0.01), data, data.batches(range(size), size))
+            # Adam of Keras 3 squares rows with equal ids one by one, which ours does not.
+            options = {"dense": True} if training.KERAS_3 and way == "loop" else {}
+            train(alone, make(0.01), data, data.batches(range(size), size), **options)
             expected = training.weights(alone)
             training.expect_close(found, expected, what=what)
             assert any((a != b).any() for a, b in zip(before, expected)), what
@@ -56,8 +58,7 @@ def test_two_ranks_train_as_one_process():
 
 
 def test_four_ranks_train_as_one_process():
-    """Each model and each way."""
-    expect_equal(4, list(zip(KINDS, WAYS)))
+    expect_equal(4, [(kind, way) for kind in KINDS for way in WAYS])
 
 
 def expect_equal(ranks, pairs):

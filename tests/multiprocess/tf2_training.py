@@ -116,12 +116,14 @@ def fit(model, optimizer, data, batches, callbacks=(), epochs=1, **compile_optio
     )
 
 
-def loop(model, optimizer, data, batches):
+def loop(model, optimizer, data, batches, dense=False):
     @tf.function
     def step(x, y):
         with tf.GradientTape() as tape:
             loss = data.loss(y, model(x, training=True))
         gradients = tape.gradient(loss, model.trainable_variables)
+        if dense:
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
     for x, y in batches:

@@ -56,6 +56,7 @@ class NpuLossScaleOptimizer(LossScaleOptimizer):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Makes an instance of the class that the optimizer inside needs; see keras_loss_scale."""
         inner = args[0] if args else kwargs.get("inner_optimizer", kwargs.get("optimizer"))
         return object.__new__(keras_loss_scale.class_for(cls, inner))
 
@@ -129,11 +130,11 @@ class NpuLossScaleOptimizer(LossScaleOptimizer):
         return tf.group(*[one for one in [applied, *updates] if one is not None])
 
     def _npu_apply(self, pairs: List[Tuple[Any, Any]], name: Optional[str]) -> Any:
-        inner = self.inner_optimizer
-        if isinstance(inner, Reducing):
-            with inner._npu_reduced_outside():
-                return inner.apply_gradients(pairs, name=name)
-        return inner.apply_gradients(pairs, name=name)
+        apply: Any = self.inner_optimizer.apply_gradients
+        if isinstance(self.inner_optimizer, Reducing):
+            with self.inner_optimizer._npu_reduced_outside():
+                return apply(pairs, name=name)
+        return apply(pairs, name=name)
 
     def _npu_noted(self, gradients: List[Any]) -> Any:
         finite = overflow.all_finite(gradients, groups.WORLD)
