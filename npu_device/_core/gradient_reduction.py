@@ -57,7 +57,7 @@ def reduce_gradients(
     if all(pairs[i][0] is None for i in waiting):
         return pairs
     with root_scope(scope):
-        prepare = _dense if sparse_as_dense else with_merged_rows
+        prepare = _dense if sparse_as_dense else _with_bounded_rows
         values = [prepare(*pairs[i]) for i in waiting]
         if predivide and reduction == "mean":
             ranks = groups.rank_size(group)
@@ -119,6 +119,35 @@ def _dense(gradient: Any, variable: Any) -> Any:
     summed = _segment_sum(gradient.values, gradient.indices, int(variable.shape[0]))
     summed.set_shape(variable.shape)
     return summed
+
+
+def _with_bounded_rows(gradient: Any, variable: Any) -> Any:
+    """Sums the rows of a sparse gradient with equal indices where they outnumber the variable's.
+
+    So no rank sends more than the variable holds, however often a batch repeats an id. Otherwise
+    rows stay as they are: TensorFlow's norms, by which gradients are clipped, count each row, and
+    are those of one process on the joined batch.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    most = tf.compat.dimension_value(variable.shape[0])
+    if most is None:
+        return gradient
+    rows = tf.compat.dimension_value(gradient.indices.shape[0])
+    if rows is not None:
+        return with_merged_rows(gradient) if rows > most else gradient
+
+    def merged() -> Tuple[tf.Tensor, tf.Tensor]:
+        slices = with_merged_rows(gradient)
+        return slices.values, slices.indices
+
+    values, indices = tf.cond(
+        tf.size(gradient.indices) > most,
+        merged,
+        lambda: (tf.identity(gradient.values), tf.identity(gradient.indices)),
+    )
+    values.set_shape(tf.TensorShape([None]).concatenate(gradient.values.shape[1:]))
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)
 
 
 def _segment_sum(values: tf.Tensor, places: tf.Tensor, rows: Any) -> tf.Tensor:

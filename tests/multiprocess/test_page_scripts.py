@@ -26,9 +26,7 @@ def sections():
 
 @pytest.mark.core
 @pytest.mark.parametrize(("page", "script", "printed"), list(sections()))
-def test_a_script_prints_what_the_page_says(
-    page, script, printed, tensorflow_major, has_estimator
-):
+def test_a_script_prints_what_the_page_says(page, script, printed, tensorflow_major, has_estimator):
     if page == "tf1.md":
         if not has_estimator and re.search("NPUEstimator|keras", script):
             pytest.skip("this TensorFlow has no tf.estimator and no Keras 2")

@@ -298,6 +298,33 @@ def test_repeated_rows_travel_once():
     )
 
 
+def test_clipping_by_norm_counts_rows_as_one_process_does():
+    equal_digests(
+        2,
+        """
+        def loss_of(table, r):
+            ids = tf.placeholder_with_default([1, 1, 2, r], [None])
+            return tf.reduce_mean(tf.square(tf.nn.embedding_lookup(table, ids)) * (1.0 + r))
+
+        def clipped(pairs):
+            gradients, _ = tf.clip_by_global_norm([g for g, _ in pairs], 0.01)
+            return tf.convert_to_tensor(gradients[0])
+
+        table = tf.get_variable("table", initializer=tf.ones([9, 2]))
+        plain = tf.train.GradientDescentOptimizer(0.5)
+        joined = tf.add_n([loss_of(table, r) for r in range(size)]) / size
+        together = NPUDistributedOptimizer(plain).compute_gradients(loss_of(table, rank))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            alone, found = session.run(
+                [clipped(plain.compute_gradients(joined)), clipped(together)]
+            )
+            np.testing.assert_allclose(found, alone, rtol=1e-6)
+        digest("clipped", found)
+        """,
+    )
+
+
 def test_eager_training_equals_one_process():
     """Optimizers of tf.train where TensorFlow runs ops as it meets them."""
     job = run_ranks(

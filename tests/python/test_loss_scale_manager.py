@@ -124,14 +124,16 @@ def test_a_fixed_factor():
         assert manager.get_enable_overflow_check() is True
         assert FixedLossScaleManager(1, False).get_enable_overflow_check() is False
         for wrong in (0.5, float("nan"), float("inf")):
-            with pytest.raises(ValueError, match="loss_scale is .*, allowed is a Python number of 1"):
+            with pytest.raises(
+                ValueError, match="loss_scale is .*, allowed is a Python number of 1"
+            ):
                 FixedLossScaleManager(wrong)
         with pytest.raises(TypeError, match="loss_scale is None, allowed is"):
             FixedLossScaleManager(None)
 
 
 @pytest.mark.parametrize(
-    "name, wrong, error",
+    ("name", "wrong", "error"),
     [
         ("init_loss_scale", float("nan"), ValueError),
         ("init_loss_scale", -1, ValueError),
