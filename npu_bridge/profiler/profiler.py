@@ -31,25 +31,24 @@ class Profiler:
 
     It is for the NPU and has no effect on CPU ranks; tf.profiler profiles those.
 
+    Args:
+        level: how much would be recorded: "L0" (the default), "L1" or "L2", a str.
+        aic_metrics: what of the NPU's cores, with L1 and L2: "" (the default, for
+            PipeUtilization), "ArithmeticUtilization", "PipeUtilization", "Memory", "MemoryL0",
+            "MemoryUB", "ResourceConflictRatio" or "L2Cache", a str.
+        output_path: a folder, a str; "" (the default) for the current one. Nothing is written.
+
+    Raises:
+        ValueError: level or aic_metrics is another.
+        TypeError: output_path is no text.
+        RuntimeError: (when it starts) another one is running: they cannot be nested.
+
     Source of the contract: CANN TF Adapter API, npu_bridge.profiler.profiler.Profiler.
     """
 
     _running = False
 
     def __init__(self, *, level: str = "L0", aic_metrics: str = "", output_path: str = "") -> None:
-        """Checks and keeps what would be recorded.
-
-        Args:
-            level: how much: "L0", "L1" or "L2".
-            aic_metrics: what of the NPU's cores, with L1 and L2: "" (for PipeUtilization),
-                "ArithmeticUtilization", "PipeUtilization", "Memory", "MemoryL0", "MemoryUB",
-                "ResourceConflictRatio" or "L2Cache".
-            output_path: a folder; "" for the current one.
-
-        Raises:
-            ValueError: level or aic_metrics is another.
-            TypeError: output_path is no text.
-        """
         one_of("Profiler", "level", level, _LEVELS)
         one_of("Profiler", "aic_metrics", aic_metrics, _METRICS)
         if not isinstance(output_path, str):

@@ -45,6 +45,27 @@ class DynamicGRUV2(_DynamicGRU):
     weight_hidden U [hidden_size, 3 * hidden_size], bias_input b and bias_hidden c
     [3 * hidden_size] are initialized uniformly within 1 / sqrt(hidden_size).
 
+    Args:
+        hidden_size: the size of the state, an int of 1 or more.
+        dtype: of weights and results: tf.float16 or tf.float32; x is converted to it.
+        direction: DYNAMIC_RNN_UNIDIRECTION (the default) goes from the first step to the last,
+            DYNAMIC_RNN_REDIRECTIONAL from the last to the first. DYNAMIC_RNN_BIDIRECTION is
+            refused.
+        cell_depth: number of levels; must be 1, the default.
+        keep_prob: share of elements that are kept; must be 1, the default: all.
+        cell_clip: limit of the cell state; must be below 0, as the default -1 is: no limit.
+        num_proj: size of a projection; must be 0, the default: no projection.
+        time_major: whether x is [num_step, batch, input_size]; must be True, the default.
+        activation: of the candidate; must be "tanh", the default.
+        gate_order: how the gates lie in the weights: "zrh" (the default: update, reset, candidate)
+            or "rzh".
+        reset_after: whether the reset gate is applied after the multiplication by the hidden
+            weights (True, the default) or before it.
+        is_training: changes nothing: all results are there either way.
+
+    Raises:
+        ValueError: an argument is not supported; says what to do.
+
     Source of the contract: CANN TF Adapter API, npu_dynamic_rnn.DynamicGRUV2.
     """
 
@@ -65,26 +86,6 @@ class DynamicGRUV2(_DynamicGRU):
         reset_after: bool = True,
         is_training: bool = True,
     ) -> None:
-        """Makes the layer.
-
-        Args:
-            hidden_size: the size of the state.
-            dtype: of weights and results: tf.float16 or tf.float32; x is converted to it.
-            direction: DYNAMIC_RNN_UNIDIRECTION, or DYNAMIC_RNN_REDIRECTIONAL to go from the last
-                step to the first.
-            cell_depth: must be 1.
-            keep_prob: must be 1.
-            cell_clip: must be below 0.
-            num_proj: must be 0.
-            time_major: must be True.
-            activation: must be "tanh".
-            gate_order: how the gates lie in the weights: "zrh" (update, reset, candidate) or "rzh".
-            reset_after: apply the reset gate after the multiplication by the hidden weights.
-            is_training: changes nothing: all results are there either way.
-
-        Raises:
-            ValueError: an argument is not supported; says what to do.
-        """
         super().__init__(
             hidden_size, dtype, direction, cell_depth, keep_prob, cell_clip, num_proj, time_major,
             activation, gate_order, reset_after, is_training,
@@ -136,6 +137,27 @@ class DynamicGRUV2(_DynamicGRU):
 class DynamicAUGRU(_DynamicGRU):
     """A GRU over sequences whose update gate z becomes (1 - attention) z; see `DynamicGRUV2`.
 
+    Args:
+        hidden_size: the size of the state, an int of 1 or more.
+        dtype: of weights and results: tf.float16 or tf.float32; x is converted to it.
+        direction: DYNAMIC_RNN_UNIDIRECTION (the default) goes from the first step to the last,
+            DYNAMIC_RNN_REDIRECTIONAL from the last to the first. DYNAMIC_RNN_BIDIRECTION is
+            refused.
+        cell_depth: number of levels; must be 1, the default.
+        keep_prob: share of elements that are kept; must be 1, the default: all.
+        cell_clip: limit of the cell state; must be below 0, as the default -1 is: no limit.
+        num_proj: size of a projection; must be 0, the default: no projection.
+        time_major: whether x is [num_step, batch, input_size]; must be True, the default.
+        activation: of the candidate; must be "tanh", the default.
+        gate_order: how the gates lie in the weights: "zrh" (the default: update, reset, candidate)
+            or "rzh".
+        reset_after: whether the reset gate is applied after the multiplication by the hidden
+            weights (True, the default) or before it.
+        is_training: changes nothing: all results are there either way.
+
+    Raises:
+        ValueError: an argument is not supported; says what to do.
+
     Source of the contract: CANN TF Adapter API, npu_dynamic_rnn.DynamicAUGRU.
     """
 
@@ -156,25 +178,6 @@ class DynamicAUGRU(_DynamicGRU):
         reset_after: bool = True,
         is_training: bool = True,
     ) -> None:
-        """Makes the layer.
-
-        Args:
-            hidden_size: see `DynamicGRUV2`, like all others.
-            dtype: of weights and results.
-            direction: the way over time.
-            cell_depth: must be 1.
-            keep_prob: must be 1.
-            cell_clip: must be below 0.
-            num_proj: must be 0.
-            time_major: must be True.
-            activation: must be "tanh".
-            gate_order: "zrh" or "rzh".
-            reset_after: where the reset gate is applied.
-            is_training: changes nothing.
-
-        Raises:
-            ValueError: an argument is not supported; says what to do.
-        """
         super().__init__(
             hidden_size, dtype, direction, cell_depth, keep_prob, cell_clip, num_proj, time_major,
             activation, gate_order, reset_after, is_training,
@@ -235,6 +238,27 @@ class DynamicRNN(_DynamicBasic):
     h = sigmoid(o) tanh(c). The variables dynamicrnn/w [input_size + hidden_size, 4 * hidden_size]
     and dynamicrnn/b [4 * hidden_size] are initialized as Glorot and with zeros.
 
+    Args:
+        hidden_size: the size of both states, an int of 1 or more.
+        dtype: of weights and results: tf.float16 or tf.float32; x is converted to it.
+        cell_type: must be "LSTM", the default.
+        direction: DYNAMIC_RNN_UNIDIRECTION (the default) goes from the first step to the last,
+            DYNAMIC_RNN_REDIRECTIONAL from the last to the first. DYNAMIC_RNN_BIDIRECTION is
+            refused.
+        cell_depth: number of levels; must be 1, the default.
+        use_peephole: whether gates see the cell state; must be False, the default.
+        keep_prob: share of elements that are kept; must be 1, the default: all.
+        cell_clip: limit of the cell state; must be below 0, as the default -1 is: no limit.
+        num_proj: size of a projection; must be 0, the default: no projection.
+        time_major: whether x is [num_step, batch, input_size]; must be True, the default.
+        activation: of j and c; must be "tanh", the default.
+        forget_bias: a float that is added to the forget gate before its activation function; 0 by
+            default.
+        is_training: changes nothing: all results are there either way.
+
+    Raises:
+        ValueError: an argument is not supported; says what to do.
+
     Source of the contract: CANN TF Adapter API, npu_dynamic_rnn.DynamicRNN.
     """
 
@@ -254,27 +278,6 @@ class DynamicRNN(_DynamicBasic):
         forget_bias: float = 0.0,
         is_training: bool = True,
     ) -> None:
-        """Makes the layer.
-
-        Args:
-            hidden_size: the size of both states.
-            dtype: of weights and results: tf.float16 or tf.float32; x is converted to it.
-            cell_type: must be "LSTM".
-            direction: DYNAMIC_RNN_UNIDIRECTION, or DYNAMIC_RNN_REDIRECTIONAL to go from the last
-                step to the first.
-            cell_depth: must be 1.
-            use_peephole: must be False.
-            keep_prob: must be 1.
-            cell_clip: must be below 0.
-            num_proj: must be 0.
-            time_major: must be True.
-            activation: must be "tanh".
-            forget_bias: is added to the forget gate before its activation function.
-            is_training: changes nothing: all results are there either way.
-
-        Raises:
-            ValueError: an argument is not supported; says what to do.
-        """
         self._cell_type = cell_type
         self._use_peephole = use_peephole
         self._forget_bias = forget_bias

@@ -22,6 +22,10 @@ class NPUBulkSaverBuilder(BulkSaverBuilder):
     only, until the next step. Saving then is a collective: all ranks save, or run
     `gathering_op`.
 
+    Args:
+        write_version: format of the files, an int: tf.train.SaverDef.V2 (the default), or V1, the
+            older one.
+
     Source of the contract: CANN TF Adapter API, npu_saver.NPUBulkSaverBuilder.
     """
 

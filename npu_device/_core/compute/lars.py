@@ -66,7 +66,10 @@ def lars_v2(
     use_clip: bool = False,
     name: Optional[str] = None,
 ) -> tf.Tensor:
-    """Scales the gradient of one layer (LARS); see `lars` for the formula.
+    """Scales the gradient of one layer (LARS).
+
+    hyperpara |w| / (|g| + weight_decay |w| + epsilon) * (g + weight_decay w), with Euclidean norms,
+    as `LARS` does for many.
 
     Args:
         input_weight: the weight, a floating-point tensor.
