@@ -40,8 +40,13 @@ def c_str(string: str) -> ctypes.c_char_p:
     Returns:
         A pointer to its UTF-8 bytes.
 
+    Raises:
+        TypeError: it is no text.
+
     Source of the contract: CANN TF Adapter API, experimental.hccl.c_str.
     """
+    if not isinstance(string, str):
+        raise TypeError(f"c_str: string is {string!r}, allowed is a str.")
     return ctypes.c_char_p(string.encode("utf-8"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, List, Optional
 
 import tensorflow.compat.v1 as tf
@@ -29,6 +30,23 @@ gen_npu_ops = helper.get_gen_ops()
 class PReLU(tf.keras.layers.Layer):
     """A Keras layer that computes x where it is above 0 and alpha * x elsewhere; alpha is learned.
 
+    x is a floating-point tensor [batch, ...], and the result has its shape and dtype. The weight
+    `alpha` has x's shape without the batch, with size 1 along shared_axes.
+
+    Args:
+        alpha_initializer: what alpha begins as, see tf.keras.initializers; zeros by default, with
+            which the layer begins as ReLU.
+        alpha_regularizer: is added to the loss for alpha, see tf.keras.regularizers; None for none.
+        alpha_constraint: limits alpha after each step, see tf.keras.constraints; None for none.
+        shared_axes: a list of ints from 1, dimensions counted from 1 behind the batch, along which
+            there is one alpha only, such as [1, 2] for one of each channel of an image. None, the
+            default, learns one alpha for each element. A single int stands for a list with it.
+        **kwargs: see tf.keras.layers.Layer, such as name and dtype.
+
+    Raises:
+        TypeError: shared_axes is no list of integers.
+        ValueError: one of them is below 1.
+
     Source of the contract: CANN TF Adapter API, npu_vector_ops.PReLU.
     """
 
@@ -40,22 +58,12 @@ class PReLU(tf.keras.layers.Layer):
         shared_axes: Optional[List[int]] = None,
         **kwargs: Any,
     ) -> None:
-        """Makes the layer.
-
-        Args:
-            alpha_initializer: see tf.keras.initializers.
-            alpha_regularizer: see tf.keras.regularizers.
-            alpha_constraint: see tf.keras.constraints.
-            shared_axes: dimensions, counted from 1 behind the batch, along which there is one alpha
-                only, such as [1, 2] for one of each channel of an image.
-            **kwargs: see tf.keras.layers.Layer.
-        """
         super().__init__(**kwargs)
         self.supports_masking = True
         self.alpha_initializer = tf.keras.initializers.get(alpha_initializer)
         self.alpha_regularizer = tf.keras.regularizers.get(alpha_regularizer)
         self.alpha_constraint = tf.keras.constraints.get(alpha_constraint)
-        self.shared_axes = shared_axes
+        self.shared_axes = _axes(shared_axes)
 
     def build(self, input_shape: Any) -> None:
         """Makes the weight `alpha`.
@@ -121,3 +129,17 @@ class PReLU(tf.keras.layers.Layer):
             shared_axes=self.shared_axes,
         )
         return config
+
+
+def _axes(shared_axes: Any) -> Optional[List[int]]:
+    """Returns the axes as a list, as they are kept."""
+    if shared_axes is None:
+        return None
+    axes = list(shared_axes) if isinstance(shared_axes, (list, tuple)) else [shared_axes]
+    allowed = "PReLU: shared_axes must be a list of integers from 1, or None"
+    for axis in axes:
+        if isinstance(axis, bool) or not isinstance(axis, numbers.Integral):
+            raise TypeError(f"{allowed}, got {shared_axes!r}")
+        if axis < 1:
+            raise ValueError(f"{allowed}, got {shared_axes!r}")
+    return [int(axis) for axis in axes]

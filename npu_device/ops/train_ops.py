@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from npu_device._core import keras_functional
 from npu_device._core.autograph import unconverted
 from npu_device._core.compute.arguments import floating, widened
+from npu_device._core.compute.op_gradients import inputs_of
 from npu_device.npu_device import gen_npu_ops
 from npu_device.utils import npu_wrapper
 
@@ -31,11 +32,13 @@ def fast_gelu_grad(op: Any, grad: Any) -> List[tf.Tensor]:
         The gradient of the features, in a list.
 
     Raises:
-        TypeError: dtypes differ or are not of floating point.
+        TypeError: `op` is no operation, or dtypes differ or are not of floating point.
+        ValueError: `op` has no input.
 
     Source of the contract: CANN TF Adapter, npu_device.ops.train_ops.
     """
-    return [gen_npu_ops.fast_gelu_grad(grad, op.inputs[0])]
+    features = inputs_of("fast_gelu_grad", op, "features")[0]
+    return [gen_npu_ops.fast_gelu_grad(grad, features)]
 
 
 @unconverted

@@ -11,6 +11,7 @@ from tensorflow.python.ops import nn_ops
 
 from npu_device._core.autograph import unconverted
 from npu_device._core.compute import dropout
+from npu_device._core.compute.op_gradients import inputs_of
 from npu_device.npu_device import gen_npu_ops
 
 __all__ = [
@@ -111,6 +112,11 @@ def dropout_domask_grad(op: Any, grad: Any) -> List[Any]:
     Returns:
         The gradient of each input; None for the mask and the share.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter, npu_device.train.convert_dropout.
     """
-    return [gen_npu_ops.drop_out_do_mask(grad, op.inputs[1], op.inputs[2]), None, None]
+    _, mask, kept = inputs_of("dropout_domask_grad", op, "x", "mask", "keep_prob")[:3]
+    return [gen_npu_ops.drop_out_do_mask(grad, mask, kept), None, None]

@@ -174,4 +174,5 @@ def test_the_layer_prelu_can_be_made_again():
     layer = npu_vector_ops.PReLU(alpha_initializer="ones", shared_axes=[1])
     again = npu_vector_ops.PReLU.from_config(layer.get_config())
     assert again.shared_axes == [1]
+    assert npu_vector_ops.PReLU(shared_axes=2).shared_axes == [2]
     assert type(again.alpha_initializer) is type(layer.alpha_initializer)

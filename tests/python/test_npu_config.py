@@ -50,6 +50,8 @@ def _no_cluster(monkeypatch):
             ValueError,
             "iterations_per_loop is 2 and mix_compile_mode is True",
         ),
+        ({"save_checkpoints_steps": "x"}, TypeError, "save_checkpoints_steps is 'x', allowed is a"),
+        ({"keep_checkpoint_max": []}, TypeError, "keep_checkpoint_max is []"),
         ({"graph_run_mode": 2}, ValueError, "graph_run_mode is 2, allowed is 0"),
         ({"graph_run_mode": -1}, ValueError, "graph_run_mode is -1"),
         ({"enable_exception_dump": 3}, ValueError, "enable_exception_dump is 3, allowed is one of"),
@@ -107,6 +109,7 @@ def test_what_a_run_config_refuses(needs_estimator, arguments, error, text):
         (lambda: MemoryConfig(variable_use_1g_huge_page="1"), TypeError, "allowed is an int"),
         (lambda: ProfilingConfig(enable_profiling="on"), TypeError, "enable_profiling is 'on'"),
         (lambda: ProfilingConfig(True, 5), TypeError, "profiling_options is 5"),
+        (lambda: ProfilingConfig(True, ["x", None]), TypeError, "profiling_options is ['x', None]"),
         (lambda: GraphMemoryOptimizeConfig(recompute="on"), ValueError, "recompute is 'on'"),
         (lambda: GraphMemoryOptimizeConfig(graph_slice=1), ValueError, "auto, manual"),
         (
@@ -229,6 +232,8 @@ def test_an_estimator_puts_the_options_into_its_sessions(needs_estimator, tmp_pa
     assert copied.model_dir == "other" and copied.iterations_per_loop == 10
     with pytest.raises(ValueError, match="allowed is an NPURunConfig"):
         npu_estimator.NPUEstimator(lambda features: None, config=tf.estimator.RunConfig())
+    with pytest.raises(TypeError, match="model_fn is 'x', allowed is what is callable"):
+        npu_estimator.NPUEstimator("x", config=config)
     with pytest.raises(ValueError, match="model_dir"):
         npu_estimator.NPUEstimator(
             lambda features: None, str(tmp_path), NPURunConfig(model_dir="other")

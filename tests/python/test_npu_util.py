@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import types
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from npu_bridge.estimator.npu import npu_plugin, util
+from npu_bridge.estimator import npu_aicore_ops, npu_ops
+from npu_bridge.estimator.npu import npu_plugin, session_helpers, util
 from npu_bridge.estimator.npu.npu_common import DeviceInfo, JobConfig, JobInfo, NPUBasics
+from npu_bridge.experimental import hccl
+from npu_bridge.npu_cpu import npu_cpu_ops
+from npu_bridge.tbe import npu_cube_ops, npu_vector_ops
 from npu_device._core import logging, saturation
+from npu_device._core.compute import op_gradients
 
 pytestmark = pytest.mark.core
 
@@ -56,6 +62,107 @@ def test_what_checks_refuse(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
+
+
+def graph_tensor(dtype=tf.float32, shape=(2,)):
+    with tf.Graph().as_default():
+        return tf.placeholder(dtype, shape)
+
+
+NO_OP = r"op must be an operation with inputs .*, got None"
+GRADIENTS_OF = [
+    (npu_ops.basic_lstm_cell_grad, 7),
+    (npu_ops.dynamic_rnn_grad, 8),
+    (npu_ops.dynamic_rnn_v2_grad, 8),
+    (npu_ops.dynamic_gru_v2_grad, 6),
+    (npu_ops.dynamic_augru_grad, 7),
+    (npu_aicore_ops.prelu_grad, 1),
+    (npu_cpu_ops.dense_image_warp_grad, 1),
+    (npu_cube_ops.deformable_offsets_grad, 1),
+    (op_gradients.fast_gelu_grad, 1),
+]
+
+
+@pytest.mark.parametrize(("function", "gradients"), GRADIENTS_OF)
+def test_gradient_functions_say_what_an_op_must_have(function, gradients):
+    nothing = [None] * gradients
+    with pytest.raises(TypeError, match=rf"{function.__name__}: {NO_OP}"):
+        function(None, *nothing)
+    with pytest.raises(ValueError, match=rf"{function.__name__}: op must be .*, got one with 0"):
+        function(types.SimpleNamespace(inputs=[]), *nothing)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: util.fair_division(None, 1), TypeError, "fair_division: inputs is None"),
+        (lambda: util.fair_division([None], 1), TypeError, "inputs holds None"),
+        (lambda: util.fair_division([], None), TypeError, "fair_division: number is None"),
+        (lambda: util.GradDivisionItem(None, None), TypeError, "GradDivisionItem: grad is None"),
+        (
+            lambda: util.GradDivisionItem(graph_tensor(shape=None), None),
+            TypeError,
+            "GradDivisionItem: var is None",
+        ),
+        (
+            lambda: util.GradDivisionItem(graph_tensor(shape=None), graph_tensor(shape=None)),
+            ValueError,
+            "have no known shape",
+        ),
+        (lambda: util.add_grads_and_vars(None, 1), TypeError, "grads_and_vars is None"),
+        (lambda: util.add_grads_and_vars([None], 1), TypeError, "grads_and_vars holds None"),
+        (
+            lambda: util.add_grads_and_vars([(graph_tensor(), None)], 1),
+            TypeError,
+            "whose second is no variable",
+        ),
+        (lambda: util.add_grads_and_vars([], "1"), TypeError, "rank_size is '1'"),
+        (lambda: util.get_gid_by_grad(None), TypeError, "get_gid_by_grad: grad is None"),
+        (lambda: util.get_gid_by_weight(None), TypeError, "get_gid_by_weight: weight is None"),
+        (lambda: util.create_or_get_var(None), TypeError, "var_name is None, allowed is a str"),
+        (lambda: util.register_func(None), TypeError, "var_name is None, allowed is a str"),
+        (lambda: util.variable_initializer_in_host("x"), TypeError, "var_list is 'x'"),
+        (lambda: util.variable_initializer_in_host([5]), TypeError, "var_list holds 5"),
+        (lambda: util.npu_compile(None), TypeError, "npu_compile: sess is None"),
+        (lambda: util.check_path(None), TypeError, "path is None"),
+        (lambda: util.check_profiling_options(5), ValueError, "profiling_options is 5"),
+        (lambda: session_helpers.npu_hooks_append(-1), TypeError, "hooks_list is -1"),
+        (lambda: session_helpers.npu_hooks_append("x"), TypeError, "list of SessionRunHooks"),
+        (lambda: session_helpers.npu_callbacks_append(-1), TypeError, "callbacks_list is -1"),
+        (lambda: session_helpers.close_session(None), TypeError, "close_session: sess is None"),
+        (
+            lambda: session_helpers.shutdown_resource(None, None),
+            TypeError,
+            "shutdown_resource: sess is None, allowed is a session",
+        ),
+        (lambda: hccl.c_str(None), TypeError, "c_str: string is None, allowed is a str"),
+        (
+            lambda: npu_aicore_ops.centralization([1.0], None),
+            TypeError,
+            "axes must be an integer or a list of integers, got None",
+        ),
+        (
+            lambda: npu_ops.scatter_elements([1.0], [0], [2.0], axis=None),
+            TypeError,
+            "scatter_elements: axis must be an integer, got None",
+        ),
+        (lambda: npu_vector_ops.PReLU(shared_axes=-1), ValueError, "PReLU: shared_axes must be"),
+        (lambda: npu_vector_ops.PReLU(shared_axes="x"), TypeError, "integers from 1, or None"),
+    ],
+)
+def test_wrong_arguments_are_named(call, error, text):
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+
+
+def test_one_op_for_several_steps_needs_a_session():
+    with tf.Graph().as_default():
+        op = tf.no_op()
+        with pytest.raises(TypeError, match="set_iteration_per_loop: sess is None"):
+            util.set_iteration_per_loop(None, op, 2)
+    with pytest.raises(TypeError, match="load_iteration_per_loop_var: sess is None"):
+        util.IterationPerLoop().load_iteration_per_loop_var(None, 2)
 
 
 def test_what_checks_let_through(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from npu_device._core import session_options
 
@@ -127,7 +127,12 @@ def check_profiling_options(profiling_options: Sequence[str] = ()) -> str:
 
     Source of the contract: CANN TF Adapter API, util.check_profiling_options.
     """
-    if not profiling_options or any(one not in PROFILING_OPTIONS for one in profiling_options):
+    words = isinstance(profiling_options, (list, tuple, set, frozenset))
+    if (
+        not words
+        or not profiling_options
+        or any(one not in PROFILING_OPTIONS for one in profiling_options)
+    ):
         raise ValueError(
             f"profiling_options is {profiling_options!r}, allowed is a list of one or more of "
             f"{', '.join(PROFILING_OPTIONS)}."
@@ -145,10 +150,13 @@ def check_path(path: str) -> str:
         The path without links in it.
 
     Raises:
+        TypeError: the path is no text.
         ValueError: there is no such folder, or this process may not read and write there.
 
     Source of the contract: CANN TF Adapter API, util.check_path.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"path is {path!r}, allowed is the path of a folder, a str.")
     real = os.path.realpath(path)
     if not os.path.exists(real):
         raise ValueError(f"There is no folder {path!r}. Create it, or give another.")
@@ -191,6 +199,48 @@ def check_graph_run_mode(graph_run_mode: Any) -> None:
         raise ValueError(
             f"graph_run_mode is {graph_run_mode}, allowed is 0 (inference) or 1 (training)."
         )
+
+
+def listed(where: str, name: str, value: Any, items: str) -> List[Any]:
+    """Checks that an argument holds several objects.
+
+    Args:
+        where: function that it is passed to.
+        name: of the argument.
+        value: what was passed.
+        items: what it should hold, for the error.
+
+    Returns:
+        The objects in a new list.
+
+    Raises:
+        TypeError: it is a text, or nothing that can be iterated over.
+    """
+    try:
+        if not isinstance(value, (str, bytes)):
+            return list(value)
+    except TypeError:
+        pass  # the sentence below says more
+    raise TypeError(f"{where}: {name} is {value!r}, allowed is a list of {items}.")
+
+
+def session(where: str, value: Any, method: str = "run") -> Any:
+    """Checks that an argument is a session, or has what is needed of one.
+
+    Args:
+        where: function that it is passed to as `sess`.
+        value: what was passed.
+        method: what the function calls.
+
+    Returns:
+        The value.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(value, type) or not callable(getattr(value, method, None)):
+        raise TypeError(f"{where}: sess is {value!r}, allowed is a session, such as tf.Session().")
+    return value
 
 
 def instance_or_none(value: Any, kind: type, name: str) -> Any:

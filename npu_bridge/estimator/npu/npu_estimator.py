@@ -87,8 +87,9 @@ class NPUEstimator(estimator_classes.Estimator):
             checkpoint; LOCAL_CHECKPOINT_DIR or RESTORE_FROM of the environment if None.
 
     Raises:
-        ValueError: config is no NPURunConfig, model_dir differs from config.model_dir, or model_fn
-            does not take features.
+        TypeError: model_fn is not callable.
+        ValueError: config is no NPURunConfig, there is no model_fn, model_dir differs from
+            config.model_dir, or model_fn does not take features.
         RuntimeError: this TensorFlow has no tf.estimator.
 
     Source of the contract: CANN TF Adapter API, NPUEstimator constructor.
@@ -110,6 +111,10 @@ class NPUEstimator(estimator_classes.Estimator):
         estimator_classes.require("NPUEstimator")
         if not isinstance(config, NPURunConfig):
             raise ValueError(f"config is {config!r}, allowed is an NPURunConfig.")
+        if model_fn is not None and not callable(model_fn):
+            raise TypeError(
+                f"model_fn is {model_fn!r}, allowed is what is callable: a function of features."
+            )
         job = NPUBasics(job_start_file).jobinfo
         if not warm_start_from:
             warm_start_from = job._local_checkpoint_dir or environment.value("RESTORE_FROM")

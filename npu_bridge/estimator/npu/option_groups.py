@@ -32,6 +32,11 @@ class ProfilingConfig:
         self, enable_profiling: bool = False, profiling_options: Union[str, List[str], None] = None
     ) -> None:
         if isinstance(profiling_options, (list, tuple)):
+            if not all(isinstance(one, str) for one in profiling_options):
+                raise TypeError(
+                    f"ProfilingConfig: profiling_options is {profiling_options!r}, allowed is a "
+                    f"str, or a list of str."
+                )
             profiling_options = ":".join(profiling_options)
         self._enable_profiling = _option(
             self, "enable_profiling", enable_profiling, key="profiling_mode"
@@ -208,6 +213,21 @@ class NpuExecutePlacement(Enum):
     """Engines that npu_scope.npu_variable_scope can place ops on.
 
     Accepted without effect on CPU ranks.
+
+    Args:
+        value: text of an engine, whose member `NpuExecutePlacement(value)` returns: "all",
+            "cube", "vector", "taishan", "dvpp" or "host".
+
+    Attributes:
+        ALL: "all": any engine.
+        CUBE: "cube": the NPU's matrix units.
+        VECTOR: "vector": the NPU's vector units.
+        TAISHAN: "taishan": the CPU cores of the NPU.
+        DVPP: "dvpp": the NPU's image and video units.
+        HOST: "host": the CPU of the server.
+
+    Raises:
+        ValueError: the text is of no engine.
 
     Source of the contract: CANN TF Adapter API, npu_variable_scope.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
@@ -74,6 +75,15 @@ ARGUMENTS = (
     _private("optimization_switch"),
 )
 # fmt: on
+# Of tf.estimator.RunConfig, which compares them with numbers.
+NUMBERS = (
+    "save_summary_steps",
+    "save_checkpoints_steps",
+    "save_checkpoints_secs",
+    "keep_checkpoint_max",
+    "keep_checkpoint_every_n_hours",
+    "log_step_count_steps",
+)
 # Kept as they are given, a number or a text.
 SIZES = ("graph_memory_max_size", "variable_memory_max_size")
 # Groups of options, by the argument that takes them: attribute of the group, name of the option.
@@ -121,18 +131,22 @@ _WHERE = "NPURunConfig"
 
 
 def check(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """Checks the arguments that become options.
+    """Checks the arguments that become options, and those that are numbers.
 
     Args:
         given: NPURunConfig's arguments by name.
 
     Returns:
-        The values by the name of the attribute that keeps each.
+        The values of options by the name of the attribute that keeps each.
 
     Raises:
         TypeError: an argument has another type.
         ValueError: an argument is none of the values that are allowed.
     """
+    for name in NUMBERS:
+        value = given[name]
+        if value is not None and not isinstance(value, numbers.Real):
+            raise TypeError(f"{_WHERE}: {name} is {value!r}, allowed is a number or None.")
     checked = {
         argument.attribute: argument_checks.option(
             _WHERE,

@@ -10,7 +10,7 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from hccl.manage.api import get_local_rank_id, get_local_rank_size, get_rank_id, get_rank_size
 from npu_bridge.estimator import npu_ops
-from npu_bridge.estimator.npu import estimator_classes, npu_config, util
+from npu_bridge.estimator.npu import argument_checks, estimator_classes, npu_config, util
 from npu_bridge.estimator.npu.npu_callbacks import NPUBroadcastGlobalVariablesCallback
 from npu_bridge.estimator.npu.npu_hook import NPUBroadcastGlobalVariablesHook
 from npu_bridge.estimator.npu.npu_optimizer import (
@@ -47,9 +47,12 @@ def npu_hooks_append(hooks_list: Iterable[Any] = ()) -> List[Any]:
     Returns:
         The list, or a new one.
 
+    Raises:
+        TypeError: hooks_list is no list, nor anything else that holds hooks.
+
     Source of the contract: CANN TF Adapter API, npu_hooks_append.
     """
-    hooks = hooks_list if isinstance(hooks_list, list) else list(hooks_list or ())
+    hooks = _list_of("npu_hooks_append", "hooks_list", hooks_list, "SessionRunHooks")
     hooks.append(NPUBroadcastGlobalVariablesHook(0, get_rank_id()))
     return hooks
 
@@ -63,9 +66,14 @@ def npu_callbacks_append(callbacks_list: Iterable[Any] = ()) -> List[Any]:
     Returns:
         The list, or a new one.
 
+    Raises:
+        TypeError: callbacks_list is no list, nor anything else that holds callbacks.
+
     Source of the contract: CANN TF Adapter API, npu_callbacks_append.
     """
-    callbacks = callbacks_list if isinstance(callbacks_list, list) else list(callbacks_list or ())
+    callbacks = _list_of(
+        "npu_callbacks_append", "callbacks_list", callbacks_list, "Keras callbacks"
+    )
     callbacks.append(NPUBroadcastGlobalVariablesCallback(0))
     return callbacks
 
@@ -213,9 +221,12 @@ def shutdown_resource(sess: tf.Session, npu_shutdown: Any) -> None:
         sess: the session that `init_resource` returned.
         npu_shutdown: the op that it returned.
 
+    Raises:
+        TypeError: `sess` is no session.
+
     Source of the contract: CANN TF Adapter API, shutdown_resource.
     """
-    sess.run(npu_shutdown)
+    argument_checks.session("shutdown_resource", sess).run(npu_shutdown)
 
 
 def close_session(sess: tf.Session) -> None:
@@ -224,9 +235,12 @@ def close_session(sess: tf.Session) -> None:
     Args:
         sess: the session.
 
+    Raises:
+        TypeError: it is none.
+
     Source of the contract: CANN TF Adapter API, close_session.
     """
-    sess.close()
+    argument_checks.session("close_session", sess, "close").close()
 
 
 def get_npu_rank_id() -> int:
@@ -287,6 +301,13 @@ def npu_tf_optimizer(opt: Any) -> Any:
     Source of the contract: CANN TF Adapter API, npu_tf_optimizer.
     """
     return NPUDistributedOptimizer(opt)
+
+
+def _list_of(where: str, name: str, value: Any, items: str) -> List[Any]:
+    if isinstance(value, list):
+        return value
+    # Nothing at all, such as None, stands for an empty list.
+    return argument_checks.listed(where, name, value, items) if value else []
 
 
 def _known(key: str, ask: Any) -> int:

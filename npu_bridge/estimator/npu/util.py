@@ -19,6 +19,8 @@ from npu_bridge.estimator.npu.argument_checks import (
     check_profiling_options,
     convert_bool_to_int,
     format_string,
+    listed,
+    session,
 )
 from npu_bridge.estimator.npu.gradient_division import (
     GradDivisionItem,
@@ -83,6 +85,9 @@ def register_func(var_name: str) -> None:
     Args:
         var_name: the name that is passed to `create_or_get_var`.
 
+    Raises:
+        TypeError: it is no text.
+
     Source of the contract: CANN TF Adapter API, util.register_func.
     """
     collection = _collection(var_name)
@@ -103,6 +108,9 @@ def create_or_get_var(var_name: str) -> Any:
 
     Returns:
         A local resource variable, int64 of shape [], which begins as 0.
+
+    Raises:
+        TypeError: the name is no text.
 
     Source of the contract: CANN TF Adapter API, util.create_or_get_var.
     """
@@ -140,7 +148,7 @@ def set_iteration_per_loop(
 
     Raises:
         ValueError: `train_op` is no op, or the number is below 1.
-        TypeError: the number is no int.
+        TypeError: the number is no int, or `sess` no session.
 
     Source of the contract: CANN TF Adapter API, set_iteration_per_loop.
     """
@@ -148,6 +156,7 @@ def set_iteration_per_loop(
     check_positive_integer(iterations_per_loop, "iterations_per_loop")
     if iterations_per_loop == 1:
         return train_op
+    session("set_iteration_per_loop", sess)
     looped = iteration_loop.create(train_op)
     iteration_loop.load(sess, iterations_per_loop)
     return looped
@@ -187,13 +196,14 @@ class IterationPerLoop:
             iterations_per_loop: number of steps, 1 or more.
 
         Raises:
-            TypeError: the number is no int.
+            TypeError: the number is no int, or `sess` no session.
             ValueError: the number is below 1, or `create_iteration_per_loop_var` has not been
                 called for the session's graph.
 
         Source of the contract: CANN TF Adapter API, load_iteration_per_loop_var.
         """
         check_positive_integer(iterations_per_loop, "iterations_per_loop")
+        session("load_iteration_per_loop_var", sess)
         iteration_loop.load(sess, iterations_per_loop)
 
 
@@ -215,14 +225,22 @@ def variable_initializer_in_host(var_list: Sequence[Any]) -> tf.Operation:
     """Makes an op that initializes variables, on the host as everything here.
 
     Args:
-        var_list: the variables.
+        var_list: the variables; None for none.
 
     Returns:
         The op, named var_in_host.
 
+    Raises:
+        TypeError: it is no list of variables.
+
     Source of the contract: CANN TF Adapter API, variable_initializer_in_host.
     """
-    return tf.variables_initializer(var_list, name="var_in_host")
+    where = "variable_initializer_in_host"
+    found = [] if var_list is None else listed(where, "var_list", var_list, "variables")
+    for one in found:
+        if not hasattr(one, "initializer"):
+            raise TypeError(f"{where}: var_list holds {one!r}, allowed are variables.")
+    return tf.variables_initializer(found, name="var_in_host")
 
 
 def npu_compile(sess: tf.Session, *fetches: Any) -> None:
@@ -234,9 +252,12 @@ def npu_compile(sess: tf.Session, *fetches: Any) -> None:
         sess: the session.
         *fetches: ops and tensors.
 
+    Raises:
+        TypeError: `sess` is no session.
+
     Source of the contract: CANN TF Adapter API, util.npu_compile.
     """
-    sess.run(fetches)
+    session("npu_compile", sess).run(fetches)
 
 
 def global_dict_init() -> None:
@@ -272,6 +293,8 @@ def get_value(key: Any, def_value: Any = None) -> Any:
 
 
 def _collection(var_name: str) -> str:
+    if not isinstance(var_name, str):
+        raise TypeError(f"var_name is {var_name!r}, allowed is a str.")
     return f"{_COLLECTION_PREFIX}_{var_name}"
 
 

@@ -120,6 +120,32 @@ def one_of(op: str, what: str, value: Any, allowed: Sequence[Any]) -> None:
         )
 
 
+def axis_of(op: str, what: str, axis: Any, x: tf.Tensor) -> int:
+    """Returns a dimension of a tensor, counted from the front if the tensor's rank is known.
+
+    Args:
+        op: the function's published name.
+        what: the argument's name.
+        axis: what was passed.
+        x: the tensor.
+
+    Returns:
+        The dimension; as it was passed where the rank is not known.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: the tensor has no such dimension.
+    """
+    if isinstance(axis, bool) or not isinstance(axis, numbers.Integral):
+        raise TypeError(f"{op}: {what} must be an integer, got {axis!r}")
+    dims = x.shape.ndims
+    if dims is None:
+        return int(axis)
+    if not -dims <= axis < dims:
+        raise ValueError(f"{op}: {what} must be from {-dims} to {dims - 1}, got {axis}")
+    return int(axis) + dims if axis < 0 else int(axis)
+
+
 def widened(x: tf.Tensor) -> tf.Tensor:
     """Returns float16 and bfloat16 as float32, everything else as it is."""
     return tf.cast(x, tf.float32) if x.dtype.base_dtype in _NARROW else x

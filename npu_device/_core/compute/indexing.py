@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core.compute.arguments import rank, select, tensor
+from npu_device._core.compute.arguments import axis_of, rank, select, tensor
 
 _INTEGERS = (tf.int32, tf.int64)
 
@@ -143,7 +143,7 @@ def scatter_elements(
         A tensor of data's shape and dtype.
 
     Raises:
-        TypeError: a dtype is wrong.
+        TypeError: a dtype is wrong, or the axis is no integer.
         ValueError: a shape or the axis is wrong.
         tf.errors.InvalidArgumentError: (when it runs) an index is out of range.
 
@@ -159,15 +159,13 @@ def scatter_elements(
     dims = data.shape.ndims
     if not dims:
         raise ValueError(f"{op}: data must have a known number of dimensions, at least 1")
-    if not -dims <= axis < dims:
-        raise ValueError(f"{op}: axis must be from {-dims} to {dims - 1}, got {axis}")
+    axis = axis_of(op, "axis", axis, data)
     rank(op, "indices", indices, dims, "as data has")
     if not indices.shape.is_compatible_with(updates.shape):
         raise ValueError(
             f"{op}: updates must have the shape of indices, {tuple(indices.shape.as_list())}, "
             f"got {tuple(updates.shape.as_list())}"
         )
-    axis %= dims
     with tf.name_scope(name, op, [data, indices, updates]):
         along = tf.shape(data, out_type=indices.dtype.base_dtype)[axis]
         wrapped = select(indices < 0, indices + along, indices)

@@ -7,7 +7,13 @@ from typing import Any, List, Optional
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core.compute.arguments import floating, same_dtype, vector_jacobian, widened
+from npu_device._core.compute.arguments import (
+    axis_of,
+    floating,
+    same_dtype,
+    vector_jacobian,
+    widened,
+)
 
 
 def centralization(x: Any, axes: Any, name: Optional[str] = None) -> tf.Tensor:
@@ -22,15 +28,20 @@ def centralization(x: Any, axes: Any, name: Optional[str] = None) -> tf.Tensor:
         A tensor of x's shape and dtype.
 
     Raises:
-        TypeError: x does not hold floating-point numbers.
+        TypeError: x does not hold floating-point numbers, or axes is no list of integers.
         ValueError: there is no such dimension.
 
     Source of the contract: CANN TF Adapter API, npu_aicore_ops.centralization.
     """
     x = floating("centralization", "x", x)
-    axes = [axes] if isinstance(axes, numbers.Integral) else list(axes)
+    try:
+        axes = [axes] if isinstance(axes, numbers.Integral) else list(axes)
+    except TypeError:
+        raise TypeError(
+            f"centralization: axes must be an integer or a list of integers, got {axes!r}"
+        ) from None
     for axis in axes:
-        _axis("centralization", "axes", axis, x)
+        axis_of("centralization", "axes", axis, x)
     with tf.name_scope(name, "centralization", [x]):
         wide = widened(x)
         return tf.cast(wide - tf.reduce_mean(wide, axes, keepdims=True), x.dtype.base_dtype)
@@ -75,8 +86,8 @@ def layer_norm(
     same_dtype("layer_norm", "x", x, "beta", beta)
     if x.shape.ndims is None:
         raise ValueError("layer_norm: x must have a known number of dimensions. Use set_shape.")
-    first = _axis("layer_norm", "begin_norm_axis", begin_norm_axis, x)
-    params = _axis("layer_norm", "begin_params_axis", begin_params_axis, x)
+    first = axis_of("layer_norm", "begin_norm_axis", begin_norm_axis, x)
+    params = axis_of("layer_norm", "begin_params_axis", begin_params_axis, x)
     for what, value in (("gamma", gamma), ("beta", beta)):
         if not x.shape[params:].is_compatible_with(value.shape):
             raise ValueError(
@@ -130,15 +141,3 @@ def layer_norm_grad(
 
     with tf.name_scope(name, "layer_norm_grad", [dy, x, variance, mean, gamma]):
         return vector_jacobian(function, [x, gamma, tf.zeros_like(gamma)], [dy])
-
-
-def _axis(op: str, what: str, axis: Any, x: tf.Tensor) -> int:
-    """Returns an axis counted from the front."""
-    if isinstance(axis, bool) or not isinstance(axis, numbers.Integral):
-        raise TypeError(f"{op}: {what} must be an integer, got {axis!r}")
-    dims = x.shape.ndims
-    if dims is None:
-        return axis
-    if not -dims <= axis < dims:
-        raise ValueError(f"{op}: {what} must be from {-dims} to {dims - 1}, got {axis}")
-    return axis + dims if axis < 0 else axis

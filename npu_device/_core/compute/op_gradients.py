@@ -36,10 +36,15 @@ def basic_lstm_cell_grad(
     Returns:
         Those of x, h, c, w and b.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of BasicLSTMCell.
     """
+    inputs = inputs_of("basic_lstm_cell_grad", op, "x", "h", "c", "w", "b")
     return recurrent_gradients.basic_lstm_cell(
-        op.inputs[:5], [dct, dht, dit, djt, dft, dot, dtanhct], op.get_attr("forget_bias")
+        inputs[:5], [dct, dht, dit, djt, dft, dot, dtanhct], op.get_attr("forget_bias")
     )
 
 
@@ -61,9 +66,16 @@ def dynamic_gru_v2_grad(
     Returns:
         One for each input; None for seq_length.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of DynamicGruV2.
     """
-    x, w, u, b, c, seq_length, init_h = op.inputs
+    x, w, u, b, c, seq_length, init_h = inputs_of(
+        "dynamic_gru_v2_grad", op, "x", "weight_input", "weight_hidden", "bias_input",
+        "bias_hidden", "seq_length", "init_h",
+    )  # fmt: skip
     gradients = recurrent_gradients.dynamic_gru_v2(
         [x, w, u, b, c, init_h],
         seq_length,
@@ -99,9 +111,16 @@ def dynamic_augru_grad(
     Returns:
         One for each input; None for seq_length.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of DynamicAUGRU.
     """
-    x, w, u, a, b, c, seq_length, init_h = op.inputs
+    x, w, u, a, b, c, seq_length, init_h = inputs_of(
+        "dynamic_augru_grad", op, "x", "weight_input", "weight_hidden", "weight_att", "bias_input",
+        "bias_hidden", "seq_length", "init_h",
+    )  # fmt: skip
     gradients = recurrent_gradients.dynamic_augru(
         [x, w, u, a, b, c, init_h],
         seq_length,
@@ -130,9 +149,15 @@ def dynamic_rnn_grad(
     Returns:
         One for each input; None for seq_length.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of DynamicRnn.
     """
-    x, w, b, seq_length, init_h, init_c = op.inputs
+    x, w, b, seq_length, init_h, init_c = inputs_of(
+        "dynamic_rnn_grad", op, "x", "w", "b", "seq_length", "init_h", "init_c"
+    )
     gradients = recurrent_gradients.dynamic_rnn(
         [x, w, b, init_h, init_c],
         seq_length,
@@ -161,11 +186,16 @@ def dynamic_rnn_v2_grad(
     Returns:
         One for each input.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of DynamicRnnV2.
     """
+    inputs = inputs_of("dynamic_rnn_v2_grad", op, "x", "w", "b", "init_h", "init_c")
     return tuple(
         recurrent_gradients.dynamic_rnn(
-            op.inputs[:5],
+            inputs[:5],
             None,
             [dy, dh, dc, di, dj, df, do, dtanhc],
             **_attributes(op, *_ATTRIBUTES, "cell_type", "use_peephole", "forget_bias"),
@@ -183,9 +213,14 @@ def prelu_grad(op: Any, grad: Any) -> List[tf.Tensor]:
     Returns:
         Those of x and weight.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of PRelu.
     """
-    return activations.prelu_grad(grad, op.inputs[0], op.inputs[1])
+    x, weight = inputs_of("prelu_grad", op, "x", "weight")[:2]
+    return activations.prelu_grad(grad, x, weight)
 
 
 def fast_gelu_grad(op: Any, grad: Any) -> List[tf.Tensor]:
@@ -198,9 +233,14 @@ def fast_gelu_grad(op: Any, grad: Any) -> List[tf.Tensor]:
     Returns:
         That of the features, in a list.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of FastGelu.
     """
-    return [activations.fast_gelu_grad(grad, op.inputs[0])]
+    features = inputs_of("fast_gelu_grad", op, "features")[0]
+    return [activations.fast_gelu_grad(grad, features)]
 
 
 def dense_image_warp_grad(op: Any, grad: Any) -> List[tf.Tensor]:
@@ -213,9 +253,14 @@ def dense_image_warp_grad(op: Any, grad: Any) -> List[tf.Tensor]:
     Returns:
         Those of image and flow.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of DenseImageWarp.
     """
-    return image.dense_image_warp_grad(grad, op.inputs[0], op.inputs[1])
+    images, flow = inputs_of("dense_image_warp_grad", op, "image", "flow")[:2]
+    return image.dense_image_warp_grad(grad, images, flow)
 
 
 def deformable_offsets_grad(op: Any, grad: Any) -> List[tf.Tensor]:
@@ -228,13 +273,40 @@ def deformable_offsets_grad(op: Any, grad: Any) -> List[tf.Tensor]:
     Returns:
         Those of x and offsets.
 
+    Raises:
+        TypeError: `op` is no operation.
+        ValueError: it has fewer inputs.
+
     Source of the contract: CANN TF Adapter API, gradient of DeformableOffsets.
     """
     names = ("strides", "pads", "ksize", "dilations", "data_format", "deformable_groups",
              "modulated")  # fmt: skip
-    return deformable.deformable_offsets_grad(
-        grad, op.inputs[0], op.inputs[1], **_attributes(op, *names)
-    )
+    x, offsets = inputs_of("deformable_offsets_grad", op, "x", "offsets")[:2]
+    return deformable.deformable_offsets_grad(grad, x, offsets, **_attributes(op, *names))
+
+
+def inputs_of(where: str, op: Any, *names: str) -> List[Any]:
+    """Returns the inputs of an operation that a gradient function is called with.
+
+    Args:
+        where: the function.
+        op: what was passed as the operation.
+        *names: of the inputs that the function needs; there may be more.
+
+    Returns:
+        All inputs.
+
+    Raises:
+        TypeError: `op` has no inputs, so that it is no operation.
+        ValueError: it has fewer.
+    """
+    wanted = f"{where}: op must be an operation with inputs {', '.join(names)}"
+    found = getattr(op, "inputs", None)
+    if found is None:
+        raise TypeError(f"{wanted}, got {op!r}")
+    if len(found) < len(names):
+        raise ValueError(f"{wanted}, got one with {len(found)}: {op!r}")
+    return list(found)
 
 
 def _attributes(op: Any, *names: str) -> Any:
