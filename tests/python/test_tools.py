@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tools import count_tests, environment
+from tools import count_tests, environment, show_failures
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -45,6 +45,38 @@ def test_the_last_line_and_exit_code_of_a_run(tmp_path):
     assert run_count(tmp_path, PYTEST) == (1, "10 passed, 3 failed, 1 skipped")
     assert run_count(tmp_path, "==== 3 passed in 1.00s ====", 2) == (1, "3 passed, 2 failed")
     assert run_count(tmp_path, "nothing ran") == (1, "0 passed, 0 failed")
+
+
+FAILED_PART = """collected 3 items
+=================================== FAILURES ===================================
+\x1b[31m___________________________ test_that_is_wrong ___________________________\x1b[0m
+    many lines
+E   assert 1 == 2
+=========================== short test summary info ============================
+FAILED tests/python/test_a.py::test_that_is_wrong - assert 1 == 2
+==================== 1 failed, 2 passed in 0.10s ====================
+50% tests passed, 1 tests failed out of 2
+The following tests did not run:
+	1 - large_test.Skipped (Skipped)
+
+The following tests FAILED:
+	2 - pool_test.PoolTest.Grows (Failed)
+Errors while running CTest
+"""
+
+
+def test_what_failed_is_shown_without_the_rest():
+    assert show_failures.failures(FAILED_PART, 1) == [
+        "___________________________ test_that_is_wrong ___________________________",
+        "E   assert 1 == 2",
+        "The following tests FAILED:",
+        "\t2 - pool_test.PoolTest.Grows (Failed)",
+    ]
+
+
+def test_the_end_of_a_part_without_tests_is_shown():
+    lines = [f"line {i}" for i in range(100)]
+    assert show_failures.failures("\n".join(lines), 5) == lines[-25:]
 
 
 @pytest.fixture
