@@ -121,7 +121,9 @@ def test_ranks_that_fail_by_themselves_soon_after_are_named(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_to_npurun_reach_all_ranks(number):
     # npurun leaves a signal alone that was ignored when it started, as one under nohup.
-    before = signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    before = signal.signal(
+        number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    )
     try:
         check_that_a_signal_reaches_all_ranks(number)
     finally:
