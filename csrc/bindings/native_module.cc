@@ -14,6 +14,7 @@
 #include "csrc/bindings/session_options_hook.h"
 #include "csrc/comm/control/process_events.h"
 #include "csrc/comm/world.h"
+#include "csrc/common/memory_available.h"
 
 namespace npu_bridge {
 namespace {
@@ -148,5 +149,6 @@ PYBIND11_MODULE(_native, module) {
   module.def("signal_descriptor", &SignalDescriptor,
              "The descriptor to give to signal.set_wakeup_fd.");
   module.def("describe", &Describe, "Counters of transport and matching, name=value lines.");
+  module.def("available_memory_bytes", &npu_bridge::AvailableMemoryBytes);
   module.def("build_info", &BuildInfo);
 }
