@@ -64,6 +64,17 @@ def test_optimizers_and_grouping(distribute):
         distribute.grouping_broadcast(variable)
 
 
+@pytest.mark.parametrize("wrong", [None, "sgd", tf.keras.optimizers.SGD])
+def test_what_is_no_optimizer(wrong):
+    from npu_device.train.optimizer import NpuLossScaleOptimizer
+
+    with pytest.raises(TypeError, match="inner_optimizer"):
+        NpuLossScaleOptimizer(wrong)
+    scaled = NpuLossScaleOptimizer(tf.keras.optimizers.SGD())
+    with pytest.raises(TypeError, match="LossScaleOptimizer"):
+        NpuLossScaleOptimizer(scaled)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -221,10 +221,18 @@ class NpuExperimentalLossScaleOptimizer(NpuLossScaleOptimizer):
 
 
 def _check_is_of_keras_3(inner_optimizer: Any) -> None:
+    """Checks what Keras 2 checks, for Keras 3."""
     if keras_root.of(inner_optimizer) is not None and not keras_root.is_keras_3(inner_optimizer):
         raise TypeError(
             f"NpuLossScaleOptimizer is of Keras 3 here, and inner_optimizer of tf-keras: "
             f"{inner_optimizer!r}. Set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported."
+        )
+    if not keras_root.is_keras_3(inner_optimizer) or isinstance(
+        inner_optimizer, LossScaleOptimizer
+    ):
+        raise TypeError(
+            f"NpuLossScaleOptimizer: inner_optimizer must be a Keras optimizer other than a "
+            f"LossScaleOptimizer, got {inner_optimizer!r}."
         )
 
 
