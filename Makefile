@@ -21,7 +21,7 @@ SANITIZERS := address-undefined thread
 comma := ,
 # It sees one process only, and a child that is forked from one with threads may hang in it.
 SANITIZED_TESTS_thread := --exclude-regex ShmProcess
-TEST_REQUIREMENTS := --requirements tools/requirements/test.txt
+TEST_REQUIREMENTS := --requirements tools/requirements/test.txt --tf-keras
 LINT_VENV := .venv-lint
 # The pinned linters run on Python 3.9 and later; what they check is for 3.7 and later.
 LINT_PYTHON ?= 3.11

@@ -55,6 +55,21 @@ def tensorflow_for_python(version_info):
     return lane_requirements("tf2.21")
 
 
+def tf_keras_for(requirements):
+    """Returns the pip requirements of the tf-keras that goes with a TensorFlow, if there is one.
+
+    Install them without their dependencies: they ask for another distribution of TensorFlow.
+
+    Args:
+        requirements: of a TensorFlow; the first one says its version.
+    """
+    name, _, version = requirements[0].partition("==") if requirements else ("", "", "")
+    minor = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if not name.startswith("tensorflow") or len(minor) < 2 or minor < (2, 15):
+        return []
+    return ["tf_keras==%d.%d.*" % minor]
+
+
 def _check_python(lane, version_info):
     first, last = PYTHONS[lane]
     if not first <= tuple(version_info[:2]) <= last:

@@ -75,6 +75,9 @@ def main() -> int:
     parser.add_argument(
         "--requirements", action="append", default=[], help="a requirements file; may be repeated"
     )
+    parser.add_argument(
+        "--tf-keras", action="store_true", help="install the tf-keras of that TensorFlow too"
+    )
     parser.add_argument("--project", action="store_true", help="install npu-bridge too")
     arguments = parser.parse_args()
     requirements = [] if arguments.tensorflow == "none" else _tensorflow(arguments.tensorflow)
@@ -126,11 +129,14 @@ def _install_tools(
         with open(path, encoding="utf-8") as file:
             lines = (line.split("#")[0].strip() for line in file)
             wanted += [line for line in lines if line]
-    if state.get("tools") == wanted:
+    alone = supported.tf_keras_for(requirements) if arguments.tf_keras else []
+    if state.get("tools") == wanted + alone:
         return
-    print(f"Installing into {environment}: {', '.join(wanted)}", flush=True)
+    print(f"Installing into {environment}: {', '.join(wanted + alone)}", flush=True)
     _pip(environment, wanted)
-    state.set("tools", wanted)
+    if alone:
+        _pip(environment, ["--no-deps", *alone])
+    state.set("tools", wanted + alone)
 
 
 def _build_requirements() -> list:

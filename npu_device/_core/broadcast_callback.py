@@ -6,10 +6,10 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import groups, model_broadcast
+from npu_device._core import groups, keras_callback, model_broadcast
 
 
-class BroadcastOnce:
+class BroadcastOnce(keras_callback.ForAnyKeras):
     """The methods of such a callback, apart from being one of Keras.
 
     Before the first batch, or after it if the model has no weights before, it broadcasts the

@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Type
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import gradient_reduction, groups, keras_3_loss_scaling
+from npu_device._core import gradient_reduction, groups, keras_compile, keras_loss_scaling
 from npu_device._core.gradient_reduction import GradientAndVariable
 
 
@@ -66,9 +66,9 @@ def distribute(optimizer: Any, settings: Settings = Settings(), *bases: Type[Any
         return optimizer
     reducing = _reducing_class(optimizer)
     inner = getattr(optimizer, "inner_optimizer", None)
-    if reducing is _Keras3:
-        keras_3_loss_scaling.let_it_reduce_first(optimizer, Reducing)
-    elif inner is not None:
+    keras_loss_scaling.let_it_reduce_first(optimizer, Reducing)
+    keras_compile.let_auto_train(optimizer, Reducing)
+    if reducing is not _Keras3 and inner is not None:
         # Loss scaling of Keras 2 lets the optimizer inside reduce, before it looks for overflows.
         distribute(inner, settings)
         return optimizer
@@ -182,6 +182,13 @@ class _KerasSince211(Reducing):
 
 
 class _Keras3(Reducing):
+    def __deepcopy__(self, memo: Dict[int, Any]) -> Any:
+        # Keras copies by saving and loading, which gives one of the class that was wrapped.
+        make, arguments = super().__reduce__()[:2]  # type: ignore[misc]
+        settings = self.__dict__.get(_SETTINGS, Settings())
+        memo[id(self)] = copied = distribute(make(*arguments), settings)
+        return copied
+
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         variables = trainable_variables
         if variables is None:

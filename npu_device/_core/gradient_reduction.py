@@ -11,7 +11,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import groups, input_names, value_reduction
+from npu_device._core import common_names, groups, value_reduction
 
 GradientAndVariable = Tuple[Any, Any]
 
@@ -192,5 +192,5 @@ def root_scope(name: str) -> Any:
 
 def op_name(variable: Any) -> str:
     """Returns the part of an op's name that tells whose gradient it moves."""
-    known = input_names.name(variable).split(":")[0]
+    known = common_names.of(variable).split(":")[0]
     return _NOT_IN_NAMES.sub("_", known) or "gradient"

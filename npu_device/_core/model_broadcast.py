@@ -7,11 +7,12 @@ where it is.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List
+import contextlib
+from typing import Any, Iterable, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from npu_device._core import collectives, gradient_reduction, groups, op_arguments
+from npu_device._core import collectives, common_names, gradient_reduction, groups, op_arguments
 from npu_device._core.op_arguments import Variable
 
 
@@ -22,7 +23,8 @@ def model_variables(model: Any) -> List[Any]:
         model: a tf.keras.Model; need not be compiled.
     """
     optimizer = getattr(model, "optimizer", None)
-    return _unique([*model.weights, *([] if optimizer is None else optimizer_variables(optimizer))])
+    weights = list(model.weights)
+    return _unique(weights + ([] if optimizer is None else optimizer_variables(optimizer, weights)))
 
 
 def is_built(model: Any) -> bool:
@@ -30,17 +32,18 @@ def is_built(model: Any) -> bool:
     return bool(getattr(model, "built", True) and model.weights)
 
 
-def optimizer_variables(optimizer: Any) -> List[Any]:
+def optimizer_variables(optimizer: Any, weights: Sequence[Any] = ()) -> List[Any]:
     """Returns what an optimizer of tf.train or Keras keeps in variables.
 
     Args:
         optimizer: an optimizer; those that it wraps count as well.
+        weights: those of the model, which give the order of what is kept for each.
     """
     found: List[Any] = []
     for inner in ("inner_optimizer", "optimizer", "_optimizer", "_opt"):
         wrapped = optimizer.__dict__.get(inner)
         if wrapped is not None:
-            found += optimizer_variables(wrapped)
+            found += optimizer_variables(wrapped, weights)
     iterations = getattr(optimizer, "iterations", None)
     found += [] if iterations is None else [iterations]
     # Keras 2 keeps the learning rate and the like apart from its weights.
@@ -50,6 +53,7 @@ def optimizer_variables(optimizer: Any) -> List[Any]:
     # Loss scaling of Keras 2 keeps its factor apart, too.
     scale = optimizer.__dict__.get("_loss_scale")
     found += [getattr(scale, name, None) for name in ("current_loss_scale", "counter")]
+    found += _slots_in_order(optimizer, weights)
     variables = getattr(optimizer, "variables", ())
     found += list(variables() if callable(variables) else variables)
     return _unique(found)
@@ -91,7 +95,25 @@ def broadcast(variables: List[Any], root_rank: int, group: str = groups.WORLD) -
     if not variables or groups.rank_size(group) == 1:
         return None if tf.executing_eagerly() else tf.no_op()
     with gradient_reduction.root_scope("Broadcast_Global_Variables"):
-        return tf.group(*collectives.broadcast(variables, root_rank, group=group))
+        done = tf.group(*collectives.broadcast(variables, root_rank, group=group))
+    common_names.agree(variables, root_rank, group)
+    return done
+
+
+def _slots_in_order(optimizer: Any, weights: Sequence[Any]) -> List[Any]:
+    """Returns what an older optimizer of Keras 2 keeps for each weight.
+
+    Its own list is in the order in which they were made: a rank that restored a checkpoint has
+    another one, in which momentums of equal shapes would get each other's values.
+    """
+    if not hasattr(optimizer, "_hyper") or not hasattr(optimizer, "get_slot_names"):
+        return []
+    found: List[Any] = []
+    for weight in weights:
+        for slot in sorted(optimizer.get_slot_names()):
+            with contextlib.suppress(KeyError):  # it has none, such as a frozen weight
+                found.append(optimizer.get_slot(weight, slot))
+    return found
 
 
 def _unique(values: Iterable[Any]) -> List[Any]:

@@ -262,7 +262,16 @@ def _check_same_entries(
     ranks = groups.rank_size(group)
     if ranks == 1:
         return
-    counts = collectives.all_reduce(present, "sum", group=group).numpy()
+    try:
+        counts = collectives.all_reduce(present, "sum", group=group).numpy()
+    except tf.errors.InvalidArgumentError as error:
+        raise tf.errors.InvalidArgumentError(
+            error.node_def,
+            error.op,
+            f"all_reduce of a list of {len(values)} in group {group}: ranks first compare which "
+            f"entries are None, as int32 [entries], and here lists differ in length, or a rank "
+            f"called something else: {error.message}",
+        ) from None
     differing: List[int] = [i for i, n in enumerate(counts) if 0 < n < ranks]
     if not differing:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from npu_device._core import groups
@@ -34,7 +35,8 @@ def min_steps(dataset: Any, group: str = "hccl_world_group") -> int:
 
     Raises:
         TypeError: `dataset` is none of these; on this rank.
-        ValueError: the datasets of all ranks repeat for ever; on every rank.
+        ValueError: it is a negative number, on this rank; or the datasets of all ranks repeat for
+            ever, on every rank.
     """
     numbers = objects.allgather_object(_steps(dataset), group)
     finite = [number for number in numbers if number is not None]
@@ -48,10 +50,12 @@ def min_steps(dataset: Any, group: str = "hccl_world_group") -> int:
 
 def _steps(dataset: Any) -> Optional[int]:
     """Returns the number of batches, None for infinitely many."""
-    if isinstance(dataset, int) and not isinstance(dataset, bool):
-        return dataset
+    if isinstance(dataset, (int, np.integer)) and not isinstance(dataset, bool):
+        if dataset < 0:
+            raise ValueError(f"min_steps: a number of batches is 0 or more, got {dataset}.")
+        return int(dataset)
     if not isinstance(dataset, tf.data.Dataset):
-        if hasattr(dataset, "__len__"):
+        if hasattr(dataset, "__len__") and not isinstance(dataset, (str, bytes)):
             return len(dataset)
         raise TypeError(
             f"min_steps: dataset must be a tf.data.Dataset, have a length, or be a number of "

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from npu_device._core import (
     collectives,
+    common_names,
     distributed_optimizers,
     op_arguments,
     runtime,
@@ -111,7 +112,10 @@ def broadcast(
 
     Source of the contract: CANN TF Adapter API, npu.distribute.broadcast.
     """
-    return collectives.broadcast(values, root_rank, fusion, fusion_id, group)
+    results = collectives.broadcast(values, root_rank, fusion, fusion_id, group)
+    if isinstance(values, (list, tuple)):
+        common_names.agree(values, root_rank, group)
+    return results
 
 
 def shard_and_rebatch_dataset(dataset: Any, global_bs: int) -> Tuple[Any, int]:
@@ -130,12 +134,17 @@ def shard_and_rebatch_dataset(dataset: Any, global_bs: int) -> Tuple[Any, int]:
         The shard, and this rank's batch size, to pass to its `batch`.
 
     Raises:
-        TypeError: `global_bs` is not an integer.
+        TypeError: `dataset` is no tf.data.Dataset, or `global_bs` is not an integer.
         ValueError: it is below 1, or not divisible by the number of ranks.
 
     Source of the contract: CANN TF Adapter API, npu.distribute.shard_and_rebatch_dataset.
     """
     at = Node("npu_device.distribute", "shard_and_rebatch_dataset")
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+            f"shard_and_rebatch_dataset: dataset must be a tf.data.Dataset, got {dataset!r}. Make "
+            f"one of arrays with tf.data.Dataset.from_tensor_slices."
+        )
     global_bs = op_arguments.integer(global_bs, at, "global_bs", at_least=1)
     ranks = get_ranksize()
     if ranks == 1:
@@ -213,13 +222,16 @@ def distribute_optimizer(
         The optimizer.
 
     Raises:
-        TypeError: `optimizer` is no optimizer.
+        TypeError: `optimizer` is no optimizer, or a flag is no bool.
         ValueError: another argument is none of the above, or `predivide` has nothing to divide.
     """
     at = Node("HcomAllReduce")
     op_arguments.reduction(reduction, at, value_reduction.REDUCTIONS)
     op_arguments.fusion(fusion, fusion_id, at)
     op_arguments.group(group, at)
+    for name, value in (("predivide", predivide), ("sparse_as_dense", sparse_as_dense)):
+        if not isinstance(value, bool):
+            raise TypeError(f"distribute_optimizer: {name} must be a bool, got {value!r}.")
     if predivide and reduction != "mean":
         raise ValueError(
             f"predivide=True divides before the sum of a mean, and reduction is {reduction!r}. Use "
@@ -242,14 +254,26 @@ def npu_callbacks_append(callbacks_list: Sequence[Any] = ()) -> List[Any]:
     """Adds the callback that broadcasts rank 0's variables to the callbacks of fit.
 
     Args:
-        callbacks_list: a list, which gets it as its last member; for anything else a list is made.
+        callbacks_list: a list, which gets it as its last member; of another sequence, a single
+            callback or None a list is made.
 
     Returns:
         The list.
 
+    Raises:
+        TypeError: `callbacks_list` is none of these.
+
     Source of the contract: CANN TF Adapter API, npu.distribute.npu_callbacks_append.
     """
-    if not isinstance(callbacks_list, list):
-        callbacks_list = list(callbacks_list or ())
+    if hasattr(callbacks_list, "on_epoch_end"):
+        callbacks_list = [callbacks_list]
+    elif not isinstance(callbacks_list, list):
+        try:
+            callbacks_list = list(callbacks_list or ())
+        except TypeError:
+            raise TypeError(
+                f"npu_callbacks_append: callbacks_list must be a list of callbacks, got "
+                f"{callbacks_list!r}."
+            ) from None
     callbacks_list.append(NPUBroadcastGlobalVariablesCallback(0))
     return callbacks_list

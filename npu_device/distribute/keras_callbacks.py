@@ -5,11 +5,13 @@ Pass the same ones on every rank, in the same order.
 
 from __future__ import annotations
 
+import collections.abc
 from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
 from npu_device._core import groups
+from npu_device._core.keras_callback import ForAnyKeras
 from npu_device.distribute import objects
 
 __all__ = ["MetricAverageCallback", "SyncEarlyStopping", "SyncModelCheckpoint", "average_metrics"]
@@ -26,8 +28,11 @@ def average_metrics(logs: Dict[str, Any], group: str = groups.WORLD) -> Dict[str
         The means: float, the same on all ranks, bit for bit.
 
     Raises:
+        TypeError: `logs` is no mapping; on this rank.
         ValueError: ranks have different names; on every rank.
     """
+    if not isinstance(logs, collections.abc.Mapping):
+        raise TypeError(f"average_metrics: logs must map names to numbers, got {logs!r}.")
     numbers = {name: float(value) for name, value in logs.items() if _is_number(value)}
     everyones = objects.allgather_object(numbers, group)
     for rank, other in enumerate(everyones):
@@ -41,7 +46,7 @@ def average_metrics(logs: Dict[str, Any], group: str = groups.WORLD) -> Dict[str
     return {name: means.get(name, value) for name, value in logs.items()}
 
 
-class MetricAverageCallback(tf.keras.callbacks.Callback):
+class MetricAverageCallback(ForAnyKeras, tf.keras.callbacks.Callback):
     """Gives callbacks after it, and the history, the ranks' mean metrics. Not in the original.
 
     Each rank computes its metrics over its own rows. At the end of an epoch they are averaged, each
@@ -53,7 +58,7 @@ class MetricAverageCallback(tf.keras.callbacks.Callback):
 
     def __init__(self, group: str = groups.WORLD) -> None:
         super().__init__()
-        self._npu_group = group
+        self._npu_group = groups.check_name(group)
 
     def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
         """Averages.
@@ -67,7 +72,7 @@ class MetricAverageCallback(tf.keras.callbacks.Callback):
             logs.update(average_metrics(logs, self._npu_group))
 
 
-class SyncEarlyStopping(tf.keras.callbacks.EarlyStopping):
+class SyncEarlyStopping(ForAnyKeras, tf.keras.callbacks.EarlyStopping):
     """tf.keras.callbacks.EarlyStopping that stops all ranks in the same epoch. Not in the original.
 
     The value that it watches is the mean of the ranks' values. If any callback before it has told
@@ -81,7 +86,7 @@ class SyncEarlyStopping(tf.keras.callbacks.EarlyStopping):
 
     def __init__(self, *args: Any, group: str = groups.WORLD, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._npu_group = group
+        self._npu_group = groups.check_name(group)
 
     def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
         """Decides with the other ranks.
@@ -97,7 +102,7 @@ class SyncEarlyStopping(tf.keras.callbacks.EarlyStopping):
             self.model.stop_training = True
 
 
-class SyncModelCheckpoint(tf.keras.callbacks.ModelCheckpoint):
+class SyncModelCheckpoint(ForAnyKeras, tf.keras.callbacks.ModelCheckpoint):
     """tf.keras.callbacks.ModelCheckpoint that one rank writes. Not in the original.
 
     At the end of an epoch the ranks' mean metrics decide whether a model is the best, rank 0 of the
@@ -111,7 +116,7 @@ class SyncModelCheckpoint(tf.keras.callbacks.ModelCheckpoint):
 
     def __init__(self, *args: Any, group: str = groups.WORLD, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._npu_group = group
+        self._npu_group = groups.check_name(group)
 
     def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
         """Saves if it is time.

@@ -8,6 +8,7 @@ from typing import Any, Iterable, List, Optional
 import tensorflow as tf
 
 from npu_device._core import broadcast_callback, op_arguments
+from npu_device._core.op_arguments import Node
 from npu_device.distribute import hccl
 from npu_device.npu_device import get_ranksize
 
@@ -74,11 +75,16 @@ class NPUBroadcastGlobalVariablesCallback(
     Args:
         root_rank: the rank whose values the others get.
 
+    Raises:
+        TypeError: `root_rank` is not an integer.
+        ValueError: it is negative.
+
     Source of the contract: CANN TF Adapter API, NPUBroadcastGlobalVariablesCallback.
     """
 
     def __init__(self, root_rank: int):
-        super().__init__(root_rank)
+        at = Node("NPUBroadcastGlobalVariablesCallback")
+        super().__init__(op_arguments.integer(root_rank, at, "root_rank", at_least=0))
 
 
 class NpuBroadcastScopeContext:

@@ -78,11 +78,23 @@ def grouping_gradients_apply(
         In a graph the op that does all of it; eagerly None.
 
     Raises:
+        TypeError: `apply_func` cannot be called, or `grads_and_vars` are no pairs.
         ValueError: fewer variables have gradients than there are ranks.
 
     Source of the contract: CANN TF Adapter API, npu.distribute.grouping_gradients_apply.
     """
     pairs = list(grads_and_vars)
+    if not callable(apply_func):
+        raise TypeError(
+            f"grouping_gradients_apply: apply_func must be a function that applies pairs of "
+            f"gradient and variable, such as optimizer.apply_gradients, got {apply_func!r}."
+        )
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise TypeError(
+                f"grouping_gradients_apply: grads_and_vars must be pairs of gradient and variable, "
+                f"got {pair!r} among them. Use zip(gradients, variables)."
+            )
     ranks = groups.rank_size(groups.WORLD)
     if ranks == 1:
         return apply_func(pairs, *args, **kwargs)
@@ -125,10 +137,15 @@ def grouping_broadcast(variables: Sequence[Any]) -> Any:
         In a world of one rank, and eagerly, the variables; in a graph the op that does it.
 
     Raises:
+        TypeError: `variables` is no list or tuple.
         ValueError: there are fewer variables than ranks.
 
     Source of the contract: CANN TF Adapter API, npu.distribute.grouping_broadcast.
     """
+    if not isinstance(variables, (list, tuple)):
+        raise TypeError(
+            f"grouping_broadcast: variables must be a list of variables, got {variables!r}."
+        )
     ranks = groups.rank_size(groups.WORLD)
     if ranks == 1:
         return variables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import logging
 import os
 import subprocess
 import sys
@@ -345,30 +347,131 @@ def test_two_optimizers_in_one_step():
 
 def missing_gradient():
     import npu_device as npu
+    from npu_device.train.optimizer.npu_loss_scale_optimizer import NpuLossScaleOptimizer
     from tests.multiprocess import tf2_training as training
 
     rank, _ = training.ranks()
-    variables = [tf.Variable(1.0, name=name) for name in ("first", "second", "third")]
-    if training.KERAS_3:
-        variables = [training.keras.Variable(1.0, name=v.name.split(":")[0]) for v in variables]
-    optimizer = npu.distribute.npu_distributed_keras_optimizer_wrapper("sgd")
-    gradients = [tf.constant(1.0) for _ in variables]
-    if rank == 1:
-        gradients[1] = None
-    try:
-        optimizer.apply_gradients(zip(gradients, variables))
-    except Exception as error:
-        return type(error).__name__, str(error)
-    return None
+    wrap = npu.distribute.npu_distributed_keras_optimizer_wrapper
+    keras = training.keras
+    scaling = keras.mixed_precision.LossScaleOptimizer
+    found = []
+    for make in (
+        lambda: wrap(keras.optimizers.SGD(0.1)),
+        lambda: wrap(scaling(keras.optimizers.SGD(0.1))),
+        lambda: scaling(wrap(keras.optimizers.SGD(0.1))),
+        lambda: NpuLossScaleOptimizer(wrap(keras.optimizers.SGD(0.1))),
+    ):
+        variables = [tf.Variable(1.0, name=name) for name in ("first", "second", "third")]
+        if training.KERAS_3:
+            variables = [keras.Variable(1.0, name=v.name.split(":")[0]) for v in variables]
+        gradients = [tf.constant(1.0) for _ in variables]
+        if rank == 1:
+            gradients[1] = None
+        try:
+            make().apply_gradients(zip(gradients, variables))
+        except Exception as error:
+            found.append((type(error).__name__, str(error)))
+    return found
 
 
 @pytest.mark.core
 def test_a_gradient_that_one_rank_lacks_is_named():
-    job = run(2, missing_gradient)
-    kind, text = job.results[0]
-    assert kind == "ValueError", job.results
-    assert "entry 1 ('second" in text, text
-    assert "is None on rank 1 only" in text, text
+    found = run(2, missing_gradient).results[0]
+    assert len(found) == 4, found
+    for kind, text in found:
+        assert kind == "ValueError", found
+        assert "entry 1 ('second" in text, found
+        assert "is None on rank 1 only" in text, found
+
+
+# Ranks whose processes differ in what they made before.
+
+
+def made_more_before():
+    """Rank 1 has made a model more, so that Keras numbers its layers otherwise."""
+    import npu_device as npu
+    from tests.multiprocess import tf2_training as training
+
+    rank, size = training.ranks()
+    wrap = npu.distribute.npu_distributed_keras_optimizer_wrapper
+    data = training.dense()
+    if rank == 1:
+        training.started(data)
+    digests = []
+    for way in ("fit", "loop"):
+        model = training.started(data, seed=rank)
+        batches = data.batches([rank], size)
+        if way == "fit":
+            callbacks = npu.distribute.npu_callbacks_append([])
+            training.fit(model, wrap("sgd"), data, batches, callbacks)
+        else:
+            npu.distribute.broadcast(model.trainable_variables)
+            training.loop(model, wrap("sgd"), data, batches)
+        digests.append(training.digest(training.weights(model)))
+    assert digests[0] == digests[1]
+    return digests
+
+
+@pytest.mark.core
+def test_a_rank_that_made_more_layers_trains_with_the_others_after_a_broadcast():
+    run(2, made_more_before)
+
+
+def restored(folder):
+    """Rank 0 alone restores a checkpoint, which makes its slots in another order."""
+    import npu_device as npu
+    from tests.multiprocess import tf2_training as training
+
+    rank, size = training.ranks()
+    optimizers = training.keras.optimizers
+    makers = [optimizers.Adam]
+    makers += [optimizers.legacy.Adam] if (2, 11) <= MINOR < (2, 16) else []
+    wrap = npu.distribute.npu_distributed_keras_optimizer_wrapper
+    data = training.dense()
+    batches = data.batches([rank], size)
+    digests = []
+    for number, make in enumerate(makers):
+        through, model = training.started(data), training.started(data, seed=1)
+        first, second = wrap(make(0.01)), wrap(make(0.5))
+        training.fit(through, first, data, batches[:2])
+        path = os.path.join(folder, f"{number}_of_{rank}")
+        saved = tf.train.Checkpoint(model=through, optimizer=first).save(path)
+        training.fit(through, first, data, batches[2:])
+        if rank == 0:
+            tf.train.Checkpoint(model=model, optimizer=second).restore(saved)
+        callbacks = npu.distribute.npu_callbacks_append([])
+        training.fit(model, second, data, batches[2:], callbacks)
+        training.expect_close(training.weights(model), training.weights(through), rtol=1e-6)
+        digests.append(training.digest(training.weights(model)))
+    return digests
+
+
+@pytest.mark.core
+def test_a_checkpoint_that_rank_0_restored_is_where_all_go_on(tmp_path):
+    run(2, restored, str(tmp_path))
+
+
+def copied():
+    import npu_device as npu
+    from tests.multiprocess import tf2_training as training
+
+    rank, size = training.ranks()
+    data = training.dense()
+    wrap = npu.distribute.npu_distributed_keras_optimizer_wrapper
+    model = training.started(data)
+    optimizer = copy.deepcopy(wrap(training.keras.optimizers.SGD(0.1), "sum"))
+    training.fit(model, optimizer, data, data.batches([rank], size))
+    expected = training.started(data)
+    original = wrap(training.keras.optimizers.SGD(0.1), "sum")
+    training.fit(expected, original, data, data.batches([rank], size))
+    digest = training.digest(training.weights(model))
+    assert digest == training.digest(training.weights(expected))
+    return digest
+
+
+@pytest.mark.skipif(MINOR < (2, 16), reason="optimizers of Keras 2.11 to 2.15 cannot be copied")
+def test_a_copy_of_an_optimizer_reduces_as_well():
+    run(2, copied)
 
 
 # Models that are saved, compiled by XLA, traced again and again.
@@ -442,20 +545,26 @@ def compiled():
         texts.append(str(error).strip().splitlines()[-1])
     data = training.dense()
     wrap = npu.distribute.npu_distributed_keras_optimizer_wrapper
-    options = [True, "auto"] if training.KERAS_3 else [True]
-    for option in options:
+    notes = []
+    logger = logging.getLogger("npu_bridge")
+    handler = logging.Handler()
+    handler.emit = lambda record: notes.append(record.getMessage())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    for option in (True, "auto", "auto") if MINOR >= (2, 9) else ():
         model = training.started(data)
         batches = data.batches([rank], size)
         try:
-            training.fit(model, wrap("sgd"), data, batches, **jit(option))
+            training.fit(model, wrap("sgd"), data, batches, jit_compile=option)
         except ValueError as error:
             assert option is True
             texts.append(str(error).strip().splitlines()[-1])
+        else:
+            assert option == "auto"
+    told = [note for note in notes if "auto" in note]
+    expected = rank == 0 and (2, 9) <= MINOR and not training.KERAS_3
+    assert len(told) == expected, notes
     return texts
-
-
-def jit(option):
-    return {"jit_compile": option} if MINOR >= (2, 9) else {}
 
 
 def test_xla_is_refused_in_one_sentence_and_auto_trains():

@@ -181,6 +181,21 @@ def test_a_wrong_tensorflow_option_is_told(option, version, text):
         supported.tensorflow_from_option(option, version)
 
 
+@pytest.mark.parametrize(
+    ("tensorflow", "expected"),
+    [
+        (["tensorflow-cpu==2.15.1"], ["tf_keras==2.15.*"]),
+        (["tensorflow==2.21.0"], ["tf_keras==2.21.*"]),
+        (["tensorflow-cpu==2.6.5", "protobuf<3.21"], []),
+        (["tensorflow==1.15.5"], []),
+        (["tensorflow"], []),
+        ([], []),
+    ],
+)
+def test_tf_keras_is_that_of_the_tensorflow(tensorflow, expected):
+    assert supported.tf_keras_for(tensorflow) == expected
+
+
 @pytest.mark.parametrize("version", ["3.8", "2.7", "3.6.15"])
 def test_an_unsupported_python_is_told(version):
     done = subprocess.run(

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow as tf
 
-from npu_device._core import groups, keras_loss_scale, overflow
+from npu_device._core import groups, keras_loss_scale, keras_root, overflow
 from npu_device._core.distributed_optimizers import Reducing
 from npu_device._core.keras_loss_scale import LossScaleOptimizer
 from npu_device.distribute.hccl import all_reduce
@@ -50,7 +50,7 @@ class NpuLossScaleOptimizer(LossScaleOptimizer):
         RuntimeError: this TensorFlow's Keras has no LossScaleOptimizer.
         TypeError: `inner_optimizer` is no Keras optimizer.
         ValueError: `dynamic` is False, and `initial_scale` is not given or `dynamic_growth_steps`
-            is.
+            is; or a scale is not above 0, or a number of steps below 1.
 
     Source of the contract: CANN TF Adapter API, npu.train.optimizer.NpuLossScaleOptimizer.
     """
@@ -67,7 +67,9 @@ class NpuLossScaleOptimizer(LossScaleOptimizer):
         initial_scale: Optional[float] = None,
         dynamic_growth_steps: Optional[int] = None,
     ) -> None:
+        _check_numbers(initial_scale, dynamic_growth_steps)
         if keras_loss_scale.IS_KERAS_3:
+            _check_is_of_keras_3(inner_optimizer)
             _check_scale(dynamic, initial_scale, dynamic_growth_steps)
             super().__init__(
                 inner_optimizer,
@@ -108,11 +110,13 @@ class NpuLossScaleOptimizer(LossScaleOptimizer):
         if keras_loss_scale.IS_KERAS_3:
             return super().apply_gradients(grads_and_vars)
         inner = self.inner_optimizer
-        pairs = [(gradient, v) for gradient, v in grads_and_vars if gradient is not None]
+        pairs = list(grads_and_vars)
+        if isinstance(inner, Reducing):
+            # With those that are None, which ranks compare.
+            pairs = inner._npu_reduced(pairs)
+        pairs = [(gradient, v) for gradient, v in pairs if gradient is not None]
         if not pairs:
             raise ValueError("NpuLossScaleOptimizer.apply_gradients: no variable has a gradient.")
-        if isinstance(inner, Reducing):
-            pairs = inner._npu_reduced(pairs)
         finite = self._npu_noted([gradient for gradient, _ in pairs])
         updates: List[Any] = [tf.no_op()]
         if self.dynamic:
@@ -214,6 +218,35 @@ class NpuExperimentalLossScaleOptimizer(NpuLossScaleOptimizer):
             See there.
         """
         return super().apply_gradients(grads_and_vars, name)
+
+
+def _check_is_of_keras_3(inner_optimizer: Any) -> None:
+    """Checks what Keras 2 checks, for Keras 3."""
+    if keras_root.of(inner_optimizer) is not None and not keras_root.is_keras_3(inner_optimizer):
+        raise TypeError(
+            f"NpuLossScaleOptimizer is of Keras 3 here, and inner_optimizer of tf-keras: "
+            f"{inner_optimizer!r}. Set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported."
+        )
+    if not keras_root.is_keras_3(inner_optimizer) or isinstance(
+        inner_optimizer, LossScaleOptimizer
+    ):
+        raise TypeError(
+            f"NpuLossScaleOptimizer: inner_optimizer must be a Keras optimizer other than a "
+            f"LossScaleOptimizer, got {inner_optimizer!r}."
+        )
+
+
+def _check_numbers(initial_scale: Any, growth_steps: Any) -> None:
+    """Refuses what Keras takes, and with which no step is ever applied."""
+    if initial_scale is not None and not 0 < float(initial_scale) < float("inf"):
+        raise ValueError(
+            f"NpuLossScaleOptimizer: initial_scale must be a finite number above 0, got "
+            f"{initial_scale!r}."
+        )
+    if growth_steps is not None and growth_steps < 1:
+        raise ValueError(
+            f"NpuLossScaleOptimizer: dynamic_growth_steps must be at least 1, got {growth_steps!r}."
+        )
 
 
 def _check_scale(dynamic: Any, initial_scale: Any, growth_steps: Any) -> None:
