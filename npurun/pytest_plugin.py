@@ -23,11 +23,21 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import pytest
 
+from npurun import pytest_rank
 from npurun.command_line import parse_ranks
 
 # Set for the ranks: the folder in which they leave their reports.
 FOLDER_VARIABLE = "NPURUN_PYTEST_FOLDER"
 DEFAULT_TIMEOUT_SECONDS = 300.0
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# `python -m npurun` would take packages that stand in the working directory, and this one may be
+# where only this process looks.
+_LAUNCHER = (
+    f"import sys; sys.path.pop(0); sys.path.append({_PACKAGES!r}); "
+    "from npurun.command_line import main; sys.exit(main())"
+)
+# While this module is imported nothing but the interpreter has set the path.
+_WORKING_DIRECTORY_FIRST = sys.path[0] in ("", os.getcwd())
 # Longer than npurun gives ranks to end after a signal.
 _GRACE_SECONDS = 5.0
 _END_SECONDS = 15.0
@@ -229,9 +239,9 @@ def _report(
 
 def _command(item: Any, ranks: int, timeout: float, folder: str) -> List[str]:
     config = item.config
-    command = [sys.executable, "-m", "npurun", "-n", str(ranks), "--no-color"]
+    command = [sys.executable, "-c", _LAUNCHER, "-n", str(ranks), "--no-color"]
     command += ["--grace", f"{_GRACE_SECONDS:g}", "--log-dir", os.path.join(folder, "logs")]
-    command += ["-m", "pytest", "--rootdir", str(config.rootdir)]
+    command += [pytest_rank.SCRIPT, "--rootdir", str(config.rootdir)]
     if config.inifile is not None:
         command += ["-c", str(config.inifile)]
     # The caller's choice of tests is made: what the file of options selects must not select again.
@@ -249,6 +259,13 @@ def _command(item: Any, ranks: int, timeout: float, folder: str) -> List[str]:
     return command + [os.path.join(str(config.rootdir), item.nodeid)]
 
 
+def _environment(folder: str) -> Dict[str, str]:
+    variables = dict(os.environ, **{FOLDER_VARIABLE: folder})
+    if _WORKING_DIRECTORY_FIRST:
+        variables[pytest_rank.WORKING_DIRECTORY_VARIABLE] = "1"
+    return variables
+
+
 def _run_job(item: Any, ranks: int, timeout: float, folder: str) -> Tuple[bool, str]:
     """Runs the job; returns whether it ended within the limit, and what the launcher said."""
     live = item.config.option.capture == "no"
@@ -256,7 +273,7 @@ def _run_job(item: Any, ranks: int, timeout: float, folder: str) -> Tuple[bool, 
         process = subprocess.Popen(
             _command(item, ranks, timeout, folder),
             cwd=str(item.config.invocation_params.dir),
-            env=dict(os.environ, **{FOLDER_VARIABLE: folder}),
+            env=_environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=None if live else subprocess.DEVNULL,
             stderr=None if live else output,

@@ -39,6 +39,8 @@ def test_the_tests_of_the_page_pass(tmp_path, tensorflow_major):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "npurun.pytest_plugin", "--rootdir", str(tmp_path)]
         + [str(tmp_path / "test_page.py")],
+        # Not the source tree, which `-m` would take the packages from.
+        cwd=str(tmp_path),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

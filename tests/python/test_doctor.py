@@ -30,6 +30,8 @@ def run_doctor(*arguments, limits=None, **variables):
 
     done = subprocess.run(
         [sys.executable, "-m", "npu_device._core.doctor.command_line", *arguments],
+        # Not the source tree, which `-m` would take the packages from.
+        cwd=os.sep,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

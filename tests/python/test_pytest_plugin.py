@@ -68,7 +68,7 @@ def test_a_failure_shows_each_rank(tmp_path):
     )
     assert "1 failed" in summary(output), output
     assert "Passed on ranks 0,2; failed on rank 1." in output, output
-    assert output.count("AssertionError: not here") == 1, output
+    assert "AssertionError: not here" in output, output
     for rank in range(3):
         section = rf"-+ rank {rank} -+\nhello from {rank}\n"
         assert re.search(section, output), output

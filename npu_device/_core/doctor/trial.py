@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import time
 from typing import Mapping
 
+from npu_device._core import library
 from npu_device._core.doctor.finding import FAILURE, OK, Finding
 
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(library.__file__))))
 _RANKS = 2
 _LIMIT_SECONDS = 120
 _SHOWN_LINES = 8
@@ -29,11 +32,16 @@ def check(environ: Mapping[str, str]) -> list[Finding]:
         if name not in _OF_THE_JOB and not name.startswith("CM_")
     }
     variables["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    # The packages of this process, whatever stands in the folder that it was started in.
+    if _PACKAGES not in sysconfig.get_paths().values():
+        paths = [environ.get("PYTHONPATH", ""), _PACKAGES]
+        variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     command = [sys.executable, "-m", "npurun", "-n", str(_RANKS), "-m", __name__]
     begin = time.monotonic()
     try:
         done = subprocess.run(
             command,
+            cwd=os.sep,
             env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
